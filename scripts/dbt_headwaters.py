@@ -12,21 +12,20 @@ from dbt.plugins.contracts import PluginArtifacts
 from dbt.plugins.manager import dbtPlugin
 from dbt_common.exceptions import CompilationError
 
+from headwaters.platform.dbt_compat import as_hook
 from headwaters.tables import checks
 
 
 class Headwaters(dbtPlugin):
     """Checks what a project of `type: headwaters` declares."""
 
+    @as_hook
     def get_manifest_artifacts(self, manifest: Manifest) -> PluginArtifacts:
         """Refuse what nodes declare wrongly; called by each command that writes the manifest."""
         problems = checks.manifest_problems(manifest)
         if problems:
             raise CompilationError("\n".join(map(str, problems)))
         return {}
-
-    # the mark of `dbt_hook`, which would put the method's name before the text of the error
-    setattr(get_manifest_artifacts, "is_dbt_hook", True)  # noqa: B010 - mypy knows no such field
 
 
 plugins = [Headwaters]

@@ -14,8 +14,8 @@ from typer.main import get_command
 
 from headwaters.cli import app, serve
 from headwaters.devkit.broker import _properties
-from headwaters.platform.jars import JAVA_PROVEN
 from headwaters.platform.postgres import DATABASE, USER, VARIABLE
+from headwaters.platform.spark_version import JAVA_PROVEN
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVICES: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]

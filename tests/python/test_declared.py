@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwaters.analysis.expectations import expectations_of
+from headwaters.platform.delta_version import TABLE_PROPERTIES
 from headwaters.platform.names import nearest, not_allowed, or_nearest
 from headwaters.platform.units import bytes_of, milliseconds_of
 from headwaters.tables.checks import graph_problems, manifest_problems, node_problems
@@ -28,7 +29,6 @@ from headwaters.tables.drift import (
 )
 from headwaters.tables.policy import Policy, policy_of
 from headwaters.tables.properties import (
-    KNOWN,
     created_properties,
     declared_properties,
     is_same,
@@ -91,8 +91,9 @@ def test_what_is_neither_size_nor_time_is_none(text: str) -> None:
 
 def test_a_hint_names_what_is_alike_and_nothing_else() -> None:
     assert nearest("FORMT", ["path", "format"]) == "format"
-    assert nearest("delta.xyz", KNOWN, "delta.") is None
-    assert nearest("delta.loRgetentionDuratio", KNOWN, "delta.") == "delta.logRetentionDuration"
+    assert nearest("delta.xyz", TABLE_PROPERTIES, "delta.") is None
+    meant = nearest("delta.loRgetentionDuratio", TABLE_PROPERTIES, "delta.")
+    assert meant == "delta.logRetentionDuration"
     assert (
         or_nearest("silver_order", ["gold.a", "silver_orders"]) == ", did you mean 'silver_orders'"
     )
@@ -126,7 +127,7 @@ def test_values_that_mean_the_same_are_the_same(name: str, one: Any, other: Any)
     assert is_same(name, other, one)
 
 
-@given(st.sampled_from([*KNOWN, "note"]), st.text(max_size=8), st.text(max_size=8))
+@given(st.sampled_from([*TABLE_PROPERTIES, "note"]), st.text(max_size=8), st.text(max_size=8))
 def test_the_same_is_symmetric_and_nothing_else_is(name: str, one: str, other: str) -> None:
     assert is_same(name, one, one)
     assert is_same(name, one, other) == is_same(name, other, one)

@@ -115,6 +115,28 @@ def test_other_parts_import_the_analysis_by_its_interface() -> None:
     ] == []
 
 
+def test_internals_of_dbt_are_used_in_one_place() -> None:
+    """The adapter and the plugin implement dbt's classes; commands use `dbt_compat`."""
+    found = {
+        f"{module} imports {node.module}"
+        for module, path in MODULES.items()
+        if module != "headwaters.platform.dbt_compat"
+        for node in _at_run_time(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.module
+        if node.module.split(".")[0] in ("dbt", "dbt_common")
+        if not node.module.startswith(("dbt.adapters.headwaters", "dbt_common.exceptions"))
+    }
+    assert found == set()
+
+
+def _at_run_time(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes of a module without those for type checkers."""
+    for node in ast.iter_child_nodes(tree):
+        if not (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)):
+            yield node
+            yield from _at_run_time(node)
+
+
 def test_the_wheel_has_every_package() -> None:
     settings = tomllib.loads((SCRIPTS.parent / "pyproject.toml").read_text())
     folders = {path.parent for path in (SCRIPTS / "headwaters").rglob("__init__.py")}
@@ -133,6 +155,7 @@ def test_set_up_runs_before_anything_is_installed() -> None:
         "headwaters.platform.errors",
         "headwaters.platform.jars",
         "headwaters.platform.processes",
+        "headwaters.platform.spark_version",
     }
 
 

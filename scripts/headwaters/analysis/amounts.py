@@ -16,13 +16,13 @@ from sqlglot import exp
 from headwaters.analysis import dialect
 from headwaters.analysis.exact import COUNTED, ROUNDED, SAME_NUMBER, answers, decimal_of, type_of
 from headwaters.analysis.scopes import Value
+from headwaters.platform.spark_version import NEGATED_DIGITS
 
 # Rows of one group. The sum of so many ints is a bigint; Spark has room for twice as many decimals.
 MOST_ROWS = 2**32
 _BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _MOST_COUNTED = 2**31 - 1
 _DIGITS = 38
-_NEGATED_DIGITS = 34
 
 
 def largest(type: str | None, digits: int = _DIGITS) -> int | None:
@@ -40,9 +40,9 @@ def room_of(type: str | None, is_negated: bool = False) -> int | None:
     """Return the largest amount that a sum may reach.
 
     The sum of two decimals of 38 digits would lose a digit after the point, so one digit stays
-    free. Spark 4.2 rounds `-x` to 34 digits.
+    free. Spark rounds `-x` to `NEGATED_DIGITS`.
     """
-    return largest(type, _NEGATED_DIGITS if is_negated else _DIGITS - 1)
+    return largest(type, NEGATED_DIGITS if is_negated else _DIGITS - 1)
 
 
 def most_of(value: Value) -> int | None:

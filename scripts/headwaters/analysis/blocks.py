@@ -12,15 +12,16 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from headwaters.analysis import dialect, functions
+from headwaters.analysis import dialect
 from headwaters.analysis.same import Normal, NotUnderstood, Structure, structure
 from headwaters.analysis.scopes import conjuncts, is_grouped
+from headwaters.platform import spark_version
 
 # A query with only these clauses hands on rows of its input.
 _HANDS_ON = {"with_", "expressions", "from_", "where"}
 _UNDERSTOOD = _HANDS_ON | {"joins", "laterals", "group", "having", "distinct", "windows", "hint"}
 # `window` returns a row for each window that contains the timestamp.
-_SEVERAL = functions.GENERATORS | {"window"}
+_SEVERAL = spark_version.GENERATORS | {"window"}
 _ATOMS = (exp.Column, exp.Literal, exp.Anonymous, exp.Paren, exp.Null, exp.Boolean)
 
 

@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from headwaters.analysis import blocks, dialect, functions
+from headwaters.analysis import blocks, dialect
 from headwaters.analysis.blocks import Block
 from headwaters.analysis.expressions import LEAVES, PLAIN_NODES
 from headwaters.analysis.moments import moment_of
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.same import NotUnderstood, Structure, structure
+from headwaters.platform import spark_version
 
 # Expressions that may differ between two blocks; everything else must be equal.
 _ROW_WISE = (*PLAIN_NODES, exp.In, exp.Cast, exp.TryCast, exp.Anonymous, *LEAVES)
@@ -239,7 +240,8 @@ def _is_changing(node: exp.Expr) -> bool:
     """Return true if the node is not a known function of its row, or depends on the moment."""
     if isinstance(node, exp.Anonymous):
         name = node.name.lower()
-        return name not in functions.ROW or functions.is_moment(name, node.expressions)
+        is_of_row = name in spark_version.ROW_FUNCTIONS
+        return not is_of_row or spark_version.is_moment(name, node.expressions)
     texts = map(dialect.text_of, dialect.within(node))
     return any(text is not None and moment_of(text) for text in texts)
 

@@ -9,14 +9,15 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
-from headwaters.analysis import dialect, functions
+from headwaters.analysis import dialect
 from headwaters.analysis.expressions import PLAIN_NODES
 from headwaters.analysis.meaning import body_of, is_column, refuse_unknown, refuse_unmarked
 from headwaters.analysis.moments import refuse_moments
 from headwaters.analysis.relations import Input
 from headwaters.analysis.scopes import parts_of
+from headwaters.platform import spark_version
 
-_STABLE = functions.STABLE | functions.IN_FROM
+_STABLE = spark_version.STABLE_FUNCTIONS | spark_version.TABLE_FUNCTIONS
 _PLAIN = (*PLAIN_NODES, exp.Cast, exp.TryCast, exp.Collate, exp.Exists, exp.Any, exp.All, exp.Hint)
 _PLAINLY = {*_PLAIN}  # exact classes; most nodes are not of a subclass
 
@@ -63,7 +64,7 @@ def _refuse_functions(
                 refuse_moments(body.nodes, (), allowed)
                 _refuse_functions(body.nodes, {}, allowed, rest)
             continue
-        if name in _STABLE and not functions.is_moment(name, node.expressions):
+        if name in _STABLE and not spark_version.is_moment(name, node.expressions):
             continue
         raise dialect.refused(
             node,
@@ -79,7 +80,7 @@ def _name(node: exp.Expr) -> str | None:
     """Return the name of a call whose result may change between runs; None for other nodes."""
     if isinstance(node, exp.Column):
         parts = parts_of(node)
-        return parts[0] if len(parts) == 1 and parts[0] in functions.BARE else None
+        return parts[0] if len(parts) == 1 and parts[0] in spark_version.BARE_FUNCTIONS else None
     if isinstance(node, exp.Anonymous):
         return dialect.name_of(node)
     if isinstance(node, exp.TableSample):

@@ -13,7 +13,7 @@ from dataclasses import replace
 from sqlglot import exp
 from sqlglot.helper import ensure_list
 
-from headwaters.analysis import amounts, dialect, functions
+from headwaters.analysis import amounts, dialect
 from headwaters.analysis.exact import (
     is_collated,
     is_exact,
@@ -52,6 +52,7 @@ from headwaters.analysis.scopes import (
     wrappers,
 )
 from headwaters.analysis.weights import is_filled, joined, weighed, weight_of
+from headwaters.platform import spark_version
 
 # Expressions whose result depends on their parts alone.
 PLAIN_NODES = (
@@ -204,7 +205,7 @@ class Expressions(ABC):
             if found is not None:
                 return found
             here = here.outer
-        if len(parts) == 1 and parts[0] in functions.BARE:
+        if len(parts) == 1 and parts[0] in spark_version.BARE_FUNCTIONS:
             self._changing(node, parts[0])
             return new_column(parts[0]), True
         if quiet:
@@ -292,14 +293,14 @@ class Expressions(ABC):
         if not isinstance(function, exp.Anonymous):
             raise self._unknown(node)
         name = function.name.lower()
-        if name not in functions.ANY_AGGREGATES | functions.PEERS | functions.ORDERED_WINDOW:
+        if name not in spark_version.WINDOW_FUNCTIONS:
             raise self._unknown(node)
         arguments = [self._value(found, scope) for found in function.expressions]
         columns = [value.column for value in partition if value.column is not None]
         scope.relation = ruled(scope.relation, self._rules.windowed, columns, node)
         by_place = spec is not None and str(spec.args.get("kind") or "").upper() == "ROWS"
-        is_ordered = name in functions.ORDERED_WINDOW | functions.ORDERED_AGGREGATES
-        if by_place or (is_ordered and not _is_in_its_order(name, arguments)):
+        ordered = spark_version.ORDERED_WINDOW_FUNCTIONS | spark_version.ORDERED_AGGREGATES
+        if by_place or (name in ordered and not _is_in_its_order(name, arguments)):
             ids = frozenset[int]().union(*(value.whole for value in (*partition, *order)))
             if not self._ties_are_copies(parts, ids, scope):
                 self._total(name, scope.relation.unique, ids, node)
@@ -362,16 +363,16 @@ class Expressions(ABC):
         if not isinstance(function, exp.Anonymous):
             raise self._unknown(node)
         name = dialect.name_of(function)
-        if name in functions.ANY_AGGREGATES:
+        if name in spark_version.ANY_AGGREGATES:
             return self._aggregate(node, function, scope)
         if function is not node:
             raise self._unknown(node)
-        is_moment = functions.is_moment(name, function.expressions)
-        if name not in self._bodies and (name in functions.CHANGING or is_moment):
+        is_moment = spark_version.is_moment(name, function.expressions)
+        if name not in self._bodies and (name in spark_version.CHANGING_FUNCTIONS or is_moment):
             for argument in function.expressions:
                 self._value(argument, scope)
             return self._changing(node, name)
-        if name in functions.GENERATORS:
+        if name in spark_version.GENERATORS:
             raise dialect.refused(
                 node,
                 "HW_NOT_UNDERSTOOD",
@@ -383,7 +384,7 @@ class Expressions(ABC):
             return self._collate(node, text, to, scope)
         if name in self._bodies:
             self._body(node, name)
-        elif name not in functions.ROW and name not in self._allowed:
+        elif name not in spark_version.ROW_FUNCTIONS and name not in self._allowed:
             raise dialect.refused(
                 node,
                 "HW_NOT_UNDERSTOOD",
@@ -392,7 +393,7 @@ class Expressions(ABC):
             )
         # array_sort may have a comparator that lets different elements tie
         if (
-            name in functions.ORDERING
+            name in spark_version.ORDERING_FUNCTIONS
             and function.expressions
             and (name != "array_sort" or len(function.expressions) == 1)
         ):
@@ -465,7 +466,7 @@ class Expressions(ABC):
                 arguments.append(self._value(argument, scope))
         parts += arguments
         scope.groups, scope.may_aggregate, scope.is_of_rows = groups, True, False
-        if name in functions.ORDERED_AGGREGATES and not (
+        if name in spark_version.ORDERED_AGGREGATES and not (
             ordered or _is_in_its_order(name, arguments)
         ):
             ids = frozenset(column.id for column in (groups or {}).values())
@@ -698,8 +699,10 @@ def _is_summed(scope: Scope) -> bool:
 
 def _type_of_chosen(name: str, arguments: Sequence[Value]) -> str | None:
     """Return the type of a function that returns a value of its first argument."""
-    is_chosen = name in functions.CHOOSING and (
-        name not in functions.ORDERED_WINDOW or len(arguments) < 3 or name == "nth_value"
+    is_chosen = name in spark_version.CHOOSING_FUNCTIONS and (
+        name not in spark_version.ORDERED_WINDOW_FUNCTIONS
+        or len(arguments) < 3
+        or name == "nth_value"
     )
     return arguments[0].type if is_chosen and arguments else None
 

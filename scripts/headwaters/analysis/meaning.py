@@ -7,9 +7,10 @@ from contextlib import contextmanager
 
 from sqlglot import exp
 
-from headwaters.analysis import dialect, functions
+from headwaters.analysis import dialect
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.scopes import arguments_of, parts_of
+from headwaters.platform import spark_version
 from headwaters.platform.names import nearest
 
 # The names of tables with those of their columns, all in lower case.
@@ -122,7 +123,7 @@ def refuse_unknown(nodes: Sequence[exp.Expr], tables: Tables) -> None:
     others = [node for node in nodes if not isinstance(node, (exp.Column, exp.Anonymous))]
     known = frozenset[str]().union(*tables.values(), tables, _given(others))
     # their columns may have names that Spark chooses
-    is_open = any(dialect.name_of(node) in functions.IN_FROM for node in called) or any(
+    is_open = any(dialect.name_of(node) in spark_version.TABLE_FUNCTIONS for node in called) or any(
         isinstance(node, (exp.Lateral, exp.Pivot, exp.Values)) for node in others
     )
     no_columns = {id(part) for node in called for part in _units(node)}
@@ -135,12 +136,12 @@ def refuse_unknown(nodes: Sequence[exp.Expr], tables: Tables) -> None:
         parts = parts_of(column)
         if len(parts) == 1 and parts[0] in known:
             continue
-        is_bare = len(parts) == 1 and parts[0] in functions.BARE
+        is_bare = len(parts) == 1 and parts[0] in spark_version.BARE_FUNCTIONS
         is_hidden = "_metadata" in parts[:2] and "_metadata" not in known
         is_unknown = parts[0] not in known and not is_bare
         if is_hidden:
             raise dialect.refused(column, "HW_NONDETERMINISTIC", _OF_FILES, _KEEP_FILE)
-        if is_unknown and parts[0] in functions.VARIABLES:
+        if is_unknown and parts[0] in spark_version.VARIABLE_PREFIXES:
             raise dialect.refused(column, "HW_NONDETERMINISTIC", _OF_VARIABLES, _OF_INPUTS)
         if is_unknown and not is_open:
             near = nearest(parts[0], {name for names in tables.values() for name in names})

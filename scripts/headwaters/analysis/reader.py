@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from headwaters.analysis import amounts, dialect, functions
+from headwaters.analysis import amounts, dialect
 from headwaters.analysis.exact import decimal_of, is_collated, is_same_if_equal, type_of
 from headwaters.analysis.expressions import Expressions
 from headwaters.analysis.refusal import Refused
@@ -46,6 +46,7 @@ from headwaters.analysis.scopes import (
     parts_of,
     value_of,
 )
+from headwaters.platform import spark_version
 
 _readings = itertools.count(1)
 # The most joins that are tried to find an order for comma joins.
@@ -320,7 +321,7 @@ class Reader(Expressions):
             empty = Scope(Relation(()), [], ())
             for argument in node.this.expressions:
                 self._value(argument, empty)
-            if name not in functions.IN_FROM:
+            if name not in spark_version.TABLE_FUNCTIONS:
                 raise self._unknown(node)
             scope = self._named(Relation(()), node)
             scope.is_open = not scope.visible
@@ -663,7 +664,7 @@ class Reader(Expressions):
                 columns += [new_column(name.name) for name in expression.args["expressions"]]
             elif node.is_star and isinstance(node, (exp.Star, exp.Column)):
                 columns += self._star(node, scope)
-            elif dialect.name_of(node) in functions.GENERATORS:
+            elif dialect.name_of(node) in spark_version.GENERATORS:
                 self._generated(node, scope)
                 if not expression.alias:
                     raise dialect.refused(
@@ -679,7 +680,7 @@ class Reader(Expressions):
         return tuple(columns)
 
     def _generated(self, node: exp.Expr, scope: Scope) -> None:
-        if dialect.name_of(node) not in functions.GENERATORS:
+        if dialect.name_of(node) not in spark_version.GENERATORS:
             raise self._unknown(node)
         for argument in node.expressions:
             self._plain(self._value(argument, scope), node, "rows by")

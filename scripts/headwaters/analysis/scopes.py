@@ -10,8 +10,9 @@ from typing import NamedTuple
 from sqlglot import exp
 from sqlglot.helper import ensure_list
 
-from headwaters.analysis import dialect, functions
+from headwaters.analysis import dialect
 from headwaters.analysis.relations import Column, Relation, Weight, new_id
+from headwaters.platform import spark_version
 
 
 class Value(NamedTuple):
@@ -119,10 +120,10 @@ def arguments_of(function: exp.Anonymous) -> Sequence[exp.Expr]:
     """Return the arguments of a function, without the unit of `timestampdiff(second, …)`."""
     first, *rest = function.expressions or [None]
     is_unit = (
-        function.name.lower() in functions.BY_UNIT
+        function.name.lower() in spark_version.FUNCTIONS_BY_UNIT
         and len(rest) == 2
         and isinstance(first, (exp.Column, exp.Var))
-        and first.name.lower() in functions.UNITS
+        and first.name.lower() in spark_version.TIME_UNITS
     )
     return rest if is_unit else function.expressions
 
@@ -172,7 +173,7 @@ def aggregates(node: exp.Expr, around: Collection[int] | None = None) -> Iterato
             within = [child for clause in clauses for child in ensure_list(clause)]
             waiting += [*dialect.within(unwrapped(found.this)), *within][::-1]
             continue
-        if dialect.name_of(found) in functions.ANY_AGGREGATES:
+        if dialect.name_of(found) in spark_version.ANY_AGGREGATES:
             yield found
         waiting += [
             part
@@ -214,7 +215,7 @@ def is_several_rows(node: exp.Expr, of_groups: bool) -> bool:
             continue
         name = dialect.name_of(found)
         is_sliding = name == "window" and len(found.expressions) > 2 and not of_groups
-        if name in functions.GENERATORS or is_sliding:
+        if name in spark_version.GENERATORS or is_sliding:
             return True
     return False
 

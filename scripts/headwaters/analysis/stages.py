@@ -29,10 +29,10 @@ from sqlglot.helper import ensure_list
 from sqlglot.tokenizer_core import Token
 
 from headwaters.analysis import dialect
-from headwaters.analysis.functions import ANY_AGGREGATES
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import Input, Relation
 from headwaters.analysis.scopes import aggregates, is_grouped, parts_of, unwrapped
+from headwaters.platform.spark_version import ANY_AGGREGATES
 
 # The prefix of a hidden query's name in the rest. Its columns are `hw_1`, `hw_2`, …
 STAGE = "hw_stage_"

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from headwaters.analysis import functions
 from headwaters.analysis.moments import moment_of
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import Input
 from headwaters.analysis.sql_text import Token, relations_in, tokens
+from headwaters.platform import spark_version
 
 # Words before a bracket that do not call a function.
-_NO_CALLS = functions.names(
+_NO_CALLS = spark_version.names(
     "aggregate all and anti any array as bernoulli between bucket by case cast char",
     "character cluster cross cube dec decimal delete distinct distribute drop else except",
     "exists extend extract filter for from full group having if in inner insert intersect",
@@ -63,12 +63,12 @@ def refuse_changing_words(
             if is_word or _is_named(code, place):
                 continue
             called.add(name)
-            is_known = name in bodies or (before != "." and name in functions.STABLE_IN_QUERIES)
-            is_moment = functions.is_moment(name, [] if code[place + 2].word == ")" else [name])
+            is_known = name in bodies or (before != "." and name in spark_version.STABLE_IN_QUERIES)
+            is_moment = spark_version.is_moment(name, [] if code[place + 2].word == ")" else [name])
             if name not in allowed and (not is_known or is_moment):
                 raise _changing(token.text, name, lines[place])
         elif (
-            name in functions.BARE
+            name in spark_version.BARE_FUNCTIONS
             and name not in allowed
             and name not in columns
             and before not in (".", "as")

@@ -21,7 +21,8 @@ from pathlib import Path
 
 from headwaters.platform import atomic_write, class_data, processes
 from headwaters.platform.errors import CodedError, UserError, WorkError
-from headwaters.platform.jars import JAVA_PROVEN, Say, digest, find_java, install, read_stamp
+from headwaters.platform.jars import Say, digest, find_java, install, read_stamp
+from headwaters.platform.spark_version import JAVA_PROVEN, SPARK_PROVEN
 
 PYTHON_FROM, PYTHON_BEFORE = (3, 11), (3, 14)
 ALONE = ("--no-deps", "--no-index")  # what pip installs from a folder
@@ -42,7 +43,10 @@ def setup(root: Path, dev: bool = False, say: Say = print) -> bool:
         )
     java = find_java()
     if java.major not in JAVA_PROVEN:
-        say(f"note: Java {java.major} is not one that Spark 4.2 was proven on: 17 and 21 are")
+        say(
+            f"note: Java {java.major} is not one that Spark {SPARK_PROVEN} was proven on: "
+            f"{' and '.join(map(str, JAVA_PROVEN))} are"
+        )
     try:
         folder = root / ".venv"
         worked = _packages(root, folder, dev, say)

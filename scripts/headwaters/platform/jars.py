@@ -24,8 +24,8 @@ from pathlib import Path
 
 from headwaters.platform import atomic_write, processes
 from headwaters.platform.errors import UserError, WorkError
+from headwaters.platform.spark_version import JAVA_PROVEN, SPARK_PROVEN
 
-JAVA_PROVEN = (17, 21)
 INSTALL_JAVA = (
     "install Java 17 or 21 (Debian and Ubuntu: apt install openjdk-17-jre-headless; macOS: "
     "brew install openjdk@17) and put it on PATH, or set JAVA_HOME"
@@ -72,7 +72,8 @@ def find_java() -> Java:
     java = Java(Path(found), int(version.group(2)), version.group(1))
     if java.major < min(JAVA_PROVEN):
         raise UserError(
-            "HW_NO_JAVA", f"{found} is Java {java.major}, too old for Spark 4.2: {INSTALL_JAVA}"
+            "HW_NO_JAVA",
+            f"{found} is Java {java.major}, too old for Spark {SPARK_PROVEN}: {INSTALL_JAVA}",
         )
     return java
 

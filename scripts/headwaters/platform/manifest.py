@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -44,11 +43,6 @@ def selected(project: Project, manifest: Manifest, select: Sequence[str]) -> set
     """Return the ids in dbt's selection. Raises UserError if dbt does not accept it."""
     arguments = ["ls", "--output", "json", "--output-keys", "unique_id", "--select", *select]
     return {json.loads(line)["unique_id"] for line in invoke(project, arguments, manifest)}
-
-
-def copied(manifest: Manifest) -> Manifest:
-    """Return a copy of a manifest, for a dbt that changes it."""
-    return deepcopy(manifest)  # dbt's own method fails on disabled nodes
 
 
 def compiled(project: Project, manifest: Manifest) -> Compiled:
@@ -101,7 +95,9 @@ def _compile(project: Project, manifest: Any, keys: Sequence[str]) -> dict[str, 
 
 def _why(text: str) -> str:
     """Return why dbt did not compile a model, in one line."""
-    if "connection never acquired" in text:
+    from headwaters.platform.dbt_compat import NO_CONNECTION
+
+    if NO_CONNECTION in text:
         return "it asks Spark while dbt compiles it"
     return f"dbt cannot compile it: {' '.join(text.split())}"
 
@@ -123,8 +119,7 @@ def run_dbt(
 ) -> Any:
     """Run dbt silently in this process, over a given or parsed manifest; return its result."""
     # dbt takes two seconds to import, and most commands do not need the manifest
-    from dbt.cli.main import dbtRunner
+    from headwaters.platform import dbt_compat
 
     options = ["--log-level", "none", *project.dbt_options]
-    runner = dbtRunner(manifest=manifest, callbacks=[listen] if listen else [])
-    return runner.invoke([*arguments, *options])
+    return dbt_compat.run([*arguments, *options], manifest, listen)

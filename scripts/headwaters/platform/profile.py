@@ -5,17 +5,11 @@ An import of this imports dbt, which takes two seconds, so `platform.project` im
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from dbt.adapters.headwaters.connections import HeadwatersCredentials
-from dbt.config.profile import Profile, read_profile
-from dbt.config.project import load_raw_project
-from dbt.config.renderer import ProfileRenderer
-from dbt_common.context import set_invocation_context
-from dbt_common.dataclass_schema import ValidationError
-from dbt_common.exceptions import DbtBaseException
 
+from headwaters.platform import dbt_compat
 from headwaters.platform.errors import UserError
 
 
@@ -32,28 +26,25 @@ def read_target(root: Path, folder: Path, target: str | None) -> tuple[str, Head
             f"no profile for {root}: {file} does not exist; name its folder with --profiles-dir or "
             "DBT_PROFILES_DIR",
         )
-    set_invocation_context(dict(os.environ))
-    renderer = ProfileRenderer({})
     try:
-        name = renderer.render_value(load_raw_project(str(root)).get("profile"))
-        profile = read_profile(str(folder)).get(Profile.pick_profile_name(None, name))
-        if not isinstance(profile, dict):
+        found = dbt_compat.rendered_target(root, folder, target)
+        given = found.settings
+        if given is None:
             raise UserError(
-                "HW_PROFILE", f"{file} has no profile '{name}', which {root}/dbt_project.yml names"
+                "HW_PROFILE",
+                f"{file} has no profile '{found.profile}', which {root}/dbt_project.yml names",
             )
-        chosen, given = Profile.render_profile(profile, name, target, renderer)
         if given.get("type") != "headwaters":
             raise UserError(
                 "HW_PROFILE",
-                f"{file}: the target {chosen} of {name} is of type {given.get('type')}; headwaters "
-                "works on targets of `type: headwaters`",
+                f"{file}: the target {found.name} of {found.profile} is of type "
+                f"{given.get('type')}; headwaters works on targets of `type: headwaters`",
             )
         settings = {key: given[key] for key in given if key not in ("type", "threads")}
         settings = HeadwatersCredentials.translate_aliases(settings)
         HeadwatersCredentials.validate(settings)
         credentials: HeadwatersCredentials = HeadwatersCredentials.from_dict(settings)
-    except (DbtBaseException, ValidationError) as error:
-        said = error.message if isinstance(error, ValidationError) else str(error)
-        raise UserError("HW_PROFILE", f"{file}: {' '.join(said.split())}") from None
+    except dbt_compat.PROFILE_ERRORS as error:
+        raise UserError("HW_PROFILE", f"{file}: {dbt_compat.text_of_error(error)}") from None
     credentials.settle(root)
-    return chosen, credentials
+    return found.name, credentials

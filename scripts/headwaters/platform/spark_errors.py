@@ -11,15 +11,15 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from headwaters.platform.delta_version import METADATA_CHANGED
+from headwaters.platform.spark_version import NO_SUCH_TABLE, WRAPPING_ERRORS
+
 # If two runs of a model overlap, the later one drops the staging table of the other, which can no
 # longer write. It also changes the table's metadata, so that a concurrent write fails.
 _SUPERSEDED = re.compile(
-    r"\[(?:TABLE_OR_VIEW_NOT_FOUND|PATH_NOT_FOUND|FAILED_READ_FILE\.FILE_NOT_EXIST)\].*__stage_\d{12}_"
-    r"|\[?DELTA_METADATA_CHANGED\b"
+    rf"\[(?:{'|'.join(map(re.escape, NO_SUCH_TABLE))})\].*__stage_\d{{12}}_"
+    rf"|\[?{METADATA_CHANGED}\b"
 )
-
-# They report only a failure; the cause has the reason.
-_WRAPPERS = ("An error occurred while calling", "[TASK_WRITE_FAILED]")
 
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
 
@@ -37,7 +37,7 @@ def one_line(error: BaseException) -> str:
     if not lines:
         return type(error).__name__
     line = lines[0]
-    if line.startswith(_WRAPPERS) and len(lines) > 1:
+    if line.startswith(WRAPPING_ERRORS) and len(lines) > 1:
         line = causes[-1] if causes else lines[1]
     if refused := re.search(r'^\s*details = "(.+)"$', text, flags=re.MULTILINE):
         return refused[1]  # gRPC's own error
@@ -60,9 +60,9 @@ def innermost(error: BaseException) -> str:
 
 
 def conditions(error: BaseException) -> set[str]:
-    """Return the error conditions in an error and its causes, such as `KAFKA_DATA_LOSS`.
+    """Return the error conditions in an error and its causes, such as `A.B`.
 
-    A condition of a class, such as `A.B`, counts as `A` as well.
+    A condition with a part counts without it as well: `A.B` as `A`.
     """
     named = {name for message in chain(error) for name in _CONDITION.findall(message)}
     with contextlib.suppress(Exception):  # it queries Java, which may have ended

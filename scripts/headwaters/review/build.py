@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 from dbt.adapters.headwaters.session import rows_of
 from dbt_common.exceptions import DbtRuntimeError
 
+from headwaters.platform.dbt_compat import copied, forget_setting
 from headwaters.platform.errors import UserError, WorkError, first_line
-from headwaters.platform.manifest import copied, run_dbt
+from headwaters.platform.manifest import run_dbt
 from headwaters.platform.project import Project
 from headwaters.platform.review_schemas import RECORDS, Part, shortened
 from headwaters.platform.sql import identifier, literal
@@ -293,10 +294,7 @@ def redirected(
             node.config.pre_hook = []
             node.config.post_hook = []
             node.config.grants = {}
-            extra = getattr(node.config, "_extra", {})
-            extra.pop("location_root", None)
-            if hasattr(node.config, "location_root"):
-                node.config.location_root = None
+            forget_setting(node.config, "location_root")
     made.build_flat_graph()  # type: ignore[no-untyped-call]  # what macros see as `graph`
     return made
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from headwaters.analysis.functions import BARE, CHANGING
 from headwaters.analysis.sql_text import tokens, without_format
 from headwaters.analysis.strategies import strategy_of
 from headwaters.platform.nodes import Node, as_tuple, has_table, setting, table_name
+from headwaters.platform.spark_version import BARE_FUNCTIONS, CHANGING_FUNCTIONS
 from headwaters.platform.sql import renamed
 from headwaters.report.pages.texts import number
 from headwaters.review.contracts import broken
@@ -445,7 +445,8 @@ def of_the_moment(node: Node) -> list[str]:
         return []  # its strategy refuses them
     words = [one.word for one in tokens(str(node.get("compiled_code") or "")) if one.word.strip()]
     called = {one for one, following in pairwise([*words, ""]) if following == "("}
-    return sorted((called & CHANGING) | {one for one in words if one in BARE - {"user"}})
+    bare = (BARE_FUNCTIONS - {"user"}).intersection(words)
+    return sorted((called & CHANGING_FUNCTIONS) | bare)
 
 
 def of_a_run(node: Node) -> frozenset[str]:

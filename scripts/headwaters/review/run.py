@@ -14,8 +14,9 @@ from pathlib import Path
 from dbt_common.exceptions import DbtRuntimeError
 
 from headwaters.platform import atomic_write
+from headwaters.platform.dbt_compat import copied
 from headwaters.platform.errors import CodedError, UserError, WorkError, first_line, refused_file
-from headwaters.platform.manifest import compiled, copied, parse, selected
+from headwaters.platform.manifest import compiled, parse, selected
 from headwaters.platform.nodes import Node
 from headwaters.platform.project import Project
 from headwaters.report.pages.texts import number

@@ -4,6 +4,14 @@ from __future__ import annotations
 
 import re
 
+from headwaters.platform.delta_version import (
+    COMMIT_INCOMPLETE,
+    COMMITS_LOST,
+    FEED_INCOMPATIBLE,
+    FEED_OFF,
+    FILES_LOST,
+)
+
 # The guard of the macro `hw_text_guard` found U+FFFD. Delta substitutes it for bytes that are not
 # UTF-8, so that the keys would differ from the table's. The table may also contain it.
 NOT_UTF8 = "it has U+FFFD in place of bytes that are not UTF-8"
@@ -11,19 +19,11 @@ NOT_UTF8 = "it has U+FFFD in place of bytes that are not UTF-8"
 # Each cause, with the errors of Delta, Spark and file systems that indicate it.
 _CAUSES = (
     ("HW_NOT_UTF8", NOT_UTF8),
-    (r"DELTA_MISSING_CHANGE_DATA", "it was off in between"),
-    (r"DELTA_CHANGE_DATA_FEED_INCOMPATIBLE_\w+", "columns changed in between"),
-    (
-        r"DELTA_(?:LOG_FILE_NOT_FOUND|TRUNCATED_TRANSACTION_LOG|VERSIONS?_NOT_\w+"
-        r"|STATE_RECOVER_ERROR|CDC_START_VERSION_AFTER_LATEST|INVALID_CDC_RANGE)",
-        "its commits are no longer retained",
-    ),
-    (r"DELTA_REMOVE_FILE_CDC_MISSING_EXTENDED_METADATA", "a commit does not describe its files"),
-    (
-        r"FAILED_READ_FILE|DELTA_FILE_NOT_FOUND|DELTA_FILE_OR_DIR_NOT_FOUND|CANNOT_READ_FILE_FOOTER"
-        r"|DELTA_DELETION_VECTOR_\w+_MISMATCH|FileNotFoundException|NoSuchFileException",
-        "files of it are missing or damaged",
-    ),
+    (FEED_OFF, "it was off in between"),
+    (FEED_INCOMPATIBLE, "columns changed in between"),
+    (COMMITS_LOST, "its commits are no longer retained"),
+    (COMMIT_INCOMPLETE, "a commit does not describe its files"),
+    (FILES_LOST, "files of it are missing or damaged"),
 )
 
 

@@ -13,27 +13,18 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from headwaters.platform.delta_version import FEATURE, OPERATIONS_KEEPING_LAYOUT, SPARK_ENGINE
+from headwaters.platform.spark_version import REDACTED
 from headwaters.tables.commits import Commit, as_mapping, as_names
 
 NOTE = "headwaters.layout"
 
-# Spark's substitute for a value that its settings suspect to be a secret.
-_REDACTED = "*********(redacted)"
-
 _LAYOUT = ("partitionColumns", "clusteringColumns", "description")
-_FEATURE = "delta.feature."
-
-# The operations of Spark that preserve partitioning, clustering and the comment.
-_KEEPS_LAYOUT = {
-    *("WRITE", "MERGE", "DELETE", "UPDATE", "OPTIMIZE", "VACUUM START", "VACUUM END"),
-    *("SET TBLPROPERTIES", "ADD CONSTRAINT", "DROP CONSTRAINT"),
-    *("ADD COLUMNS", "CHANGE COLUMN", "CHANGE COLUMNS"),
-}
 
 
 def is_redacted(properties: Mapping[str, str]) -> bool:
     """Return true if SHOW TBLPROPERTIES hid the value of a property."""
-    return any(value == _REDACTED for value in properties.values())
+    return any(value == REDACTED for value in properties.values())
 
 
 def layout_note(detail: Mapping[str, Any], seen: Mapping[str, int] | None = None) -> str:
@@ -61,12 +52,12 @@ def noted_detail(properties: Mapping[str, str], commits: Sequence[Commit]) -> di
     for commit in commits:
         if _is_noted_in(commit, note, properties[NOTE]):
             detail = dict(zip(_LAYOUT, note["layout"], strict=True))
-            features = [name for name in properties if name.startswith(_FEATURE)]
+            features = [name for name in properties if name.startswith(FEATURE)]
             return detail | {
                 "properties": dict(properties),
                 "minReaderVersion": properties.get("delta.minReaderVersion"),
                 "minWriterVersion": properties.get("delta.minWriterVersion"),
-                "tableFeatures": [name.removeprefix(_FEATURE) for name in features],
+                "tableFeatures": [name.removeprefix(FEATURE) for name in features],
             }
         if not _keeps_layout(commit):
             return None
@@ -83,8 +74,8 @@ def _is_noted_in(commit: Commit, note: Mapping[str, Any], text: str) -> bool:
 def _keeps_layout(commit: Commit) -> bool:
     comments = "comment" in as_mapping(commit.parameters.get("properties"))
     return (
-        commit.operation in _KEEPS_LAYOUT
-        and commit.engine.startswith("Apache-Spark/")
+        commit.operation in OPERATIONS_KEEPING_LAYOUT
+        and commit.engine.startswith(SPARK_ENGINE)
         and not commit.replaces_all
         and commit.tells_properties
         and not comments

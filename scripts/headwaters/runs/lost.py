@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from headwaters.platform.delta_version import DEFAULT, GENERATED, IDENTITY, SPARK_ENGINE
 from headwaters.platform.nodes import Config, Node, as_tuple
 from headwaters.platform.problems import Problem
 from headwaters.tables.commits import Commit, as_mapping, as_names
@@ -25,7 +26,6 @@ _BUILT = ("CREATE OR REPLACE TABLE AS SELECT", "REPLACE TABLE AS SELECT")
 _OF_FRAMES = "isV1SaveAsTableOverwrite"
 # dbt-spark writes rows only by these operations.
 _BY_DBT = ("WRITE", "MERGE", "DELETE", *_BUILT)
-_SPARK = "Apache-Spark/"
 
 
 def other_format(table: str, node: Node) -> Problem:
@@ -48,11 +48,11 @@ class Field:
 
     def losses(self) -> Iterator[str]:
         """Yield the parts of the column that a table from a query lacks."""
-        if "delta.identity.start" in self.metadata:
+        if IDENTITY in self.metadata:
             yield f"the identity column {self.name}"
-        if "delta.generationExpression" in self.metadata:
+        if GENERATED in self.metadata:
             yield f"the generated column {self.name}"
-        if "CURRENT_DEFAULT" in self.metadata:
+        if DEFAULT in self.metadata:
             yield f"the default of {self.name}"
 
 
@@ -137,7 +137,7 @@ def _is_built_by_dbt(commits: Sequence[Commit]) -> bool:
         elif commit.operation in _BUILT:
             return _OF_FRAMES not in commit.parameters
         elif commit.effect.rows and not (
-            commit.operation in _BY_DBT and commit.engine.startswith(_SPARK)
+            commit.operation in _BY_DBT and commit.engine.startswith(SPARK_ENGINE)
         ):
             return False
     return False

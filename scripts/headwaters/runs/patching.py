@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from dbt_common.exceptions import DbtRuntimeError
 from jinja2.filters import do_filesizeformat
 
+from headwaters.platform.delta_version import UNREADABLE_INPUTS
 from headwaters.platform.errors import first_line
 from headwaters.runs import checks
 from headwaters.runs.change_of_sql import patched_rows_sql
@@ -42,11 +43,6 @@ from headwaters.runs.strategies.base import Look
 from headwaters.runs.work import drop_staging_table, staging_table
 from headwaters.runs.writing import write
 
-# The errors of inputs that can no longer be read at their applied versions.
-_LOST = (
-    *("FAILED_READ_FILE", "DELTA_FILE_NOT_FOUND", "DELTA_FILE_OR_DIR_NOT_FOUND", "DELTA_VERSION"),
-    *("DELTA_LOG_FILE_NOT_FOUND", "DELTA_TRUNCATED_TRANSACTION_LOG"),
-)
 INPUTS_LOST = "its inputs can no longer be read at the applied versions"
 
 
@@ -184,7 +180,7 @@ def _execute_at_versions(connection: Connection, statement: str) -> str | None:
     try:
         connection.execute(statement)
     except DbtRuntimeError as error:
-        if not any(condition in first_line(error) for condition in _LOST):
+        if not any(condition in first_line(error) for condition in UNREADABLE_INPUTS):
             raise
         return INPUTS_LOST
     return None

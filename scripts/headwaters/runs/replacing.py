@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from dbt_common.exceptions import DbtRuntimeError
 
+from headwaters.platform.delta_version import DEFAULTS_REFUSED
 from headwaters.platform.errors import first_line
 from headwaters.runs import checks
 from headwaters.runs.hidden import drop_hidden_tables
@@ -20,8 +21,6 @@ from headwaters.runs.strategies.base import raise_repeated_keys
 from headwaters.runs.work import drop_staging_table, staging_table
 from headwaters.tables.drift import created_checks
 from headwaters.tables.properties import created_properties
-
-_DEFAULTS_REFUSED = "WRONG_COLUMN_DEFAULTS_FOR_DELTA_FEATURE_NOT_ENABLED"
 
 
 @dataclass(frozen=True)
@@ -119,7 +118,7 @@ def _create(model: Model, rows: str, properties: dict[str, str], columns: Sequen
     try:
         session.connection.execute(create_sql(model, rows, properties, columns))
     except DbtRuntimeError as error:
-        if _DEFAULTS_REFUSED not in first_line(error):
+        if DEFAULTS_REFUSED not in first_line(error):
             raise
         rows = str(session.macros("hw_without_defaults_sql", rows, columns))
         session.connection.execute(create_sql(model, rows, properties, columns))

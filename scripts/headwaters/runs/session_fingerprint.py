@@ -6,15 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterable
 
-# Settings of a Spark session that change the result of the same SQL.
-SETTINGS = (
-    "spark.sql.ansi.enabled",
-    "spark.sql.caseSensitive",
-    "spark.sql.decimalOperations.allowPrecisionLoss",
-    "spark.sql.legacy.timeParserPolicy",
-    "spark.sql.mapKeyDedupPolicy",
-    "spark.sql.session.timeZone",
-)
+from headwaters.platform.spark_version import SETTINGS_OF_RESULTS
 
 _TEXTS = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 _NAME = r"(?:\w+|`(?:[^`]|``)+`)"
@@ -59,7 +51,7 @@ def changed_settings(built_by: str, would_be_built_by: str) -> list[str]:
     before, now = _settings(built_by), _settings(would_be_built_by)
     return [
         f"{name} was {before[name]} and is {now[name]}"
-        for name in SETTINGS
+        for name in SETTINGS_OF_RESULTS
         if name in before and name in now and before[name] != now[name]
     ]
 

@@ -12,6 +12,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from headwaters.analysis.sql_text import tokens
+from headwaters.platform.delta_version import (
+    DEFAULT,
+    FILLING_FEATURES,
+    GENERATED,
+    IDENTITY,
+    WIDER_TYPES,
+)
 from headwaters.platform.names import or_nearest
 from headwaters.platform.nodes import Config, Node, as_tuple, setting
 from headwaters.platform.problems import Problem
@@ -20,17 +27,6 @@ from headwaters.tables.commits import as_mapping, as_names
 from headwaters.tables.settings import is_empty
 from headwaters.tables.stock_settings import StockSettings, stock_settings
 
-# Table features with which Delta fills the columns that a statement omits.
-_FILLING = {"identityColumns", "generatedColumns", "allowColumnDefaults"}
-_FILLED_BY = ("delta.identity.start", "delta.generationExpression", "CURRENT_DEFAULT")
-# Types that Delta widens in place: https://docs.delta.io/latest/delta-type-widening.html
-_WIDER = {
-    "tinyint": ("smallint", "int", "bigint", "double"),
-    "smallint": ("int", "bigint", "double"),
-    "int": ("bigint", "double"),
-    "float": ("double",),
-    "date": ("timestamp_ntz",),
-}
 _DIGITS = {"tinyint": 10, "smallint": 10, "int": 10, "bigint": 20}
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 # The literal of a batch's bound for each possible type of an event time. dbt's bounds are in UTC.
@@ -144,12 +140,12 @@ def table_of(
 
 def may_fill(detail: Mapping[str, Any]) -> bool:
     """Return true if Delta may fill columns of a table, by its row of DESCRIBE DETAIL."""
-    return not _FILLING.isdisjoint(as_names(detail["tableFeatures"]))
+    return not FILLING_FEATURES.isdisjoint(as_names(detail["tableFeatures"]))
 
 
 def _filled(fields: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     for one in fields:
-        if not set(_FILLED_BY).isdisjoint(one.get("metadata") or {}):
+        if not set((IDENTITY, GENERATED, DEFAULT)).isdisjoint(one.get("metadata") or {}):
             yield str(one["name"]).lower()
 
 
@@ -409,7 +405,7 @@ def _plain(name: str) -> str:
 
 def _is_wider(before: str, after: str) -> bool:
     """Return true if Delta widens the first type to the second."""
-    if after in _WIDER.get(before, ()):
+    if after in WIDER_TYPES.get(before, ()):
         return True
     to = _DECIMAL.fullmatch(after)
     if to is None:

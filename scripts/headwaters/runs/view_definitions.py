@@ -14,72 +14,15 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from headwaters.analysis.sql_text import prepared, relations, source_of
+from headwaters.platform.spark_version import (
+    ANSI_SETTING,
+    SETTINGS_OF_EXECUTION,
+    SETTINGS_OF_EXPRESSIONS,
+    SETTINGS_OF_READER,
+)
 from headwaters.runs.session_fingerprint import called
 
-ANSI = "spark.sql.ansi.enabled"
 _BINARY = "UTF8_BINARY"
-
-# Settings that Spark 4.2 takes from the session that reads a view, because no view stores them
-# (CapturesConfig), and `spark.sql.catalog`.
-_OF_THE_READER = (
-    "spark.sql.adaptive.",
-    "spark.sql.catalog.",
-    "spark.sql.codegen.",
-    "spark.sql.execution.",
-    "spark.sql.hive.convert",
-    "spark.sql.maven.additionalRemoteRepositories",
-    "spark.sql.optimizer.",
-    "spark.sql.shuffle.",
-    "spark.sql.view.maxNestedViewDepth",
-)
-# Settings for planning, execution, listing and display. Spark reads them for the whole query, which
-# already includes the view, so those of the session apply. Static settings are the same in all
-# sessions.
-_OF_EXECUTION = (
-    "spark.databricks.",
-    "spark.sql.artifact.",
-    "spark.sql.autoBroadcastJoinThreshold",
-    "spark.sql.broadcast",
-    "spark.sql.cache.",
-    "spark.sql.catalogImplementation",
-    "spark.sql.cbo.",
-    "spark.sql.connect.",
-    "spark.sql.debug",
-    "spark.sql.event.",
-    "spark.sql.extensions",
-    "spark.sql.files.",
-    "spark.sql.filesourceTableRelationCacheSize",
-    "spark.sql.globalTempDatabase",
-    "spark.sql.hive.metastore.",
-    "spark.sql.hive.thriftServer.",
-    "spark.sql.inMemoryColumnarStorage.",
-    "spark.sql.join.",
-    "spark.sql.legacy.sessionInitWithConfigDefaults",
-    "spark.sql.maxPlanStringLength",
-    "spark.sql.metadataCacheTTLSeconds",
-    "spark.sql.parquet.",
-    "spark.sql.queryExecutionListeners",
-    "spark.sql.redaction.",
-    "spark.sql.repl.",
-    "spark.sql.sources.parallelPartitionDiscovery.",
-    "spark.sql.sources.partitionOverwriteMode",
-    "spark.sql.sources.schemaStringLengthThreshold",
-    "spark.sql.statistics.",
-    "spark.sql.storeAssignmentPolicy",
-    "spark.sql.streaming.",
-    "spark.sql.thriftServer.",
-    "spark.sql.thriftserver.",
-    "spark.sql.ui.",
-    "spark.sql.warehouse.dir",
-)
-# Settings that affect only casts, functions and operators.
-_OF_EXPRESSIONS = {
-    ANSI,
-    "spark.sql.decimalOperations.allowPrecisionLoss",
-    "spark.sql.legacy.timeParserPolicy",
-    "spark.sql.mapKeyDedupPolicy",
-    "spark.sql.session.timeZone",
-}
 
 
 @dataclass(frozen=True)
@@ -120,7 +63,7 @@ def view(described: str) -> View:
         f"(select {names} from (\n{query}\n))",
         [source_of(name) for name in read],
         obstacle,
-        {ANSI: "false", **settings},  # for a view that is older than the setting
+        {ANSI_SETTING: "false", **settings},  # for a view that is older than the setting
         str(known.get("view_catalog_and_namespace", "")),
     )
 
@@ -158,7 +101,7 @@ def other_settings(
     """
     found = []
     for name in sorted({*stored, *(name for name in given if name.startswith("spark.sql."))}):
-        if name.startswith((*_OF_THE_READER, *_OF_EXECUTION)):
+        if name.startswith((*SETTINGS_OF_READER, *SETTINGS_OF_EXECUTION)):
             continue
         value = given[name] if name in given else ask(name)
         if name not in stored or _plain(stored[name]) != _plain(value):
@@ -172,7 +115,7 @@ def _plain(value: str) -> str:
 
 def are_of_expressions(others: Iterable[OtherSetting]) -> bool:
     """Return true if the settings do not affect a query that only selects columns."""
-    return all(one.name in _OF_EXPRESSIONS for one in others)
+    return all(one.name in SETTINGS_OF_EXPRESSIONS for one in others)
 
 
 def has_casts(explained: str) -> bool:

@@ -9,15 +9,11 @@ feed computes them. See docs/decisions/0019-replace-by-keys.md and
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-# Delta silently ignores unknown options, and would overwrite the whole table. The option is only
-# used with an engine that is known to have it.
-_DELTA = re.compile(r"Apache-Spark/\S+ Delta-Lake/(\d+)\.(\d+)")
-_HAS_REPLACE_ON = (4, 4)
+from headwaters.platform.delta_version import has_replace_on
 
 # A merge's change files are cheaper to read, which counts if many models read them.
 MOST_FOLLOWERS = 3
@@ -50,9 +46,3 @@ def way_of_writing(
     if look["deleted"] == look["rows"]:
         return Write("merge", "rows are only deleted")
     return Write("replace")
-
-
-def has_replace_on(engine: str) -> bool:
-    """Return true if a commit's `engineInfo` names an engine with the option `replaceOn`."""
-    match = _DELTA.match(engine)
-    return match is not None and (int(match[1]), int(match[2])) >= _HAS_REPLACE_ON

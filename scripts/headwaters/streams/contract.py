@@ -13,11 +13,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from headwaters.analysis.functions import BARE, CHANGING
 from headwaters.platform.errors import UserError
 from headwaters.platform.fields import Duration, Part, explain, seconds
 from headwaters.platform.names import not_allowed
-from headwaters.streams.formats.declared import ENCODINGS, FORMATS, DeclaredFormat, FormatKeys
+from headwaters.platform.spark_version import BARE_FUNCTIONS, CHANGING_FUNCTIONS, ENCODINGS
+from headwaters.streams.formats.declared import FORMATS, DeclaredFormat, FormatKeys
 from headwaters.streams.formats.placeholders import (
     may_be_unavailable,
     names_in,
@@ -435,8 +435,8 @@ def _changes_by_itself(contract: Contract) -> str | None:
     could end up in both tables, or in neither.
     """
     # a column shadows a function that is called without brackets
-    bare = "|".join(sorted(BARE - {column.name.lower() for column in contract.columns}))
-    called = "|".join(sorted(CHANGING)) + r"|unix_timestamp(?=\s*\(\s*\))"
+    bare = "|".join(sorted(BARE_FUNCTIONS - {column.name.lower() for column in contract.columns}))
+    called = "|".join(sorted(CHANGING_FUNCTIONS)) + r"|unix_timestamp(?=\s*\(\s*\))"
     call = rf"(?i)(?<![\w.`])(?:({bare})(?![\w`])|({called})\s*\()"
     for column in contract.columns:
         for expression in (column.expression, *(rule.expression for rule in column.constraints)):

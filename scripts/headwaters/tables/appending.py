@@ -78,10 +78,10 @@ def _tells_runs_apart(node: Node, macro_of: MacroOf) -> bool:
 
 def _names(text: str) -> set[str]:
     """Return the names and the attributes in a template, without its comments."""
-    from dbt_common.clients.jinja import get_environment
+    from headwaters.platform.dbt_compat import jinja_environment  # it imports dbt
 
     try:
-        tree = get_environment().parse(text)
+        tree = jinja_environment().parse(text)
     except TemplateError:  # dbt reports the error
         return set(_MARKS)
     names = {name.name for name in tree.find_all(nodes.Name)}

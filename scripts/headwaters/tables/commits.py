@@ -12,73 +12,20 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from headwaters.platform.delta_version import (
+    DELETION_VECTORS,
+    ENGINE_WITH_MILLISECONDS,
+    ENGINES_WITH_WHOLE_IMAGES,
+    OPERATIONS_ADDING_COLUMNS,
+    OPERATIONS_ALTERING_COLUMNS,
+    OPERATIONS_MOVING_COLUMNS,
+    OPERATIONS_WITH_ROWS,
+    OPERATIONS_WITHOUT_EFFECT,
+    OPERATIONS_WITHOUT_ROWS,
+    REWRITING_OPERATIONS,
+    SPARK_ENGINE,
+)
 from headwaters.tables.grouping import Grouping
-
-# Operations that change neither rows nor columns, nor what a table permits.
-_WITHOUT_EFFECT = frozenset(
-    {
-        "OPTIMIZE",
-        "REORG",
-        "VACUUM START",
-        "VACUUM END",
-        "SET TBLPROPERTIES",
-        "UNSET TBLPROPERTIES",
-        "CLUSTER BY",
-        "COMPUTE STATS",
-        "SET TABLE COMMENT",
-        "ROW TRACKING BACKFILL",
-        "ROW TRACKING UNBACKFILL",
-        "OPTIMIZE CHECKPOINT",
-        "DOMAIN METADATA CLEANUP",
-    }
-)
-# Operations that write the same rows into other files.
-_REWRITES = frozenset({"OPTIMIZE", "REORG"})
-# Operations that change no row.
-_WITHOUT_ROWS = _WITHOUT_EFFECT | frozenset(
-    {
-        "ADD CONSTRAINT",
-        "DROP CONSTRAINT",
-        "UPGRADE PROTOCOL",
-        "CREATE TABLE",
-        "DROP FEATURE",
-        "Deletion Vector Tombstones",
-        "Empty Commit",
-        "CHANGE COLUMN",
-        "CHANGE COLUMNS",
-        "ADD COLUMN",
-        "ADD COLUMNS",
-        "REPLACE COLUMNS",
-        "RENAME COLUMN",
-        "DROP COLUMNS",
-    }
-)
-_ADD_COLUMNS = frozenset({"ADD COLUMN", "ADD COLUMNS"})  # delta-rs uses the singular
-_ALTER_COLUMNS = frozenset({"CHANGE COLUMN", "CHANGE COLUMNS", "REPLACE COLUMNS"})
-_MOVE_COLUMNS = frozenset({"RENAME COLUMN", "DROP COLUMNS"})
-
-# Operations that change rows, as AS SELECT does. Operations without a list may change anything.
-_WITH_ROWS = frozenset(
-    {
-        "WRITE",
-        "STREAMING UPDATE",
-        "MERGE",
-        "DELETE",
-        "UPDATE",
-        "TRUNCATE",
-        "RESTORE",
-        "CLONE",
-        "CONVERT",
-        "REPLACE TABLE",
-        "CREATE OR REPLACE TABLE",
-    }
-)
-
-# Engines whose change images were compared with the rows of the table, value by value.
-_SPARK = "Apache-Spark/"
-_WITH_WHOLE_IMAGES = (_SPARK, "delta-rs:")
-# An engine that truncates timestamps in change images and rewritten files to milliseconds.
-_WITH_MILLISECONDS = "trino"
 
 _FEED = "delta.enableChangeDataFeed"
 _MAPPING = "delta.columnMapping.mode"
@@ -117,7 +64,7 @@ class Commit:
     @property
     def effect(self) -> Effect:
         """Return the effect of the commit on the rows of its table."""
-        if self.operation in _WITHOUT_ROWS:
+        if self.operation in OPERATIONS_WITHOUT_ROWS:
             return Effect(0, inserts_only=True)
         if self.is_append:
             return self._effect("numOutputRows", inserts_only=True)
@@ -200,7 +147,7 @@ class Commit:
     @property
     def is_without_effect(self) -> bool:
         """Return true if the table has the same rows and columns and permits the same as before."""
-        return self.operation in _WITHOUT_EFFECT
+        return self.operation in OPERATIONS_WITHOUT_EFFECT
 
     @property
     def vacuumed_before(self) -> int:
@@ -210,7 +157,7 @@ class Commit:
         """
         retention = _whole(self.parameters.get("defaultRetentionMillis"), _WEEK)
         specified = _whole(self.parameters.get("specifiedRetentionMillis"), retention)
-        if specified == 0 or not self.engine.startswith(_SPARK):
+        if specified == 0 or not self.engine.startswith(SPARK_ENGINE):
             retention = min(retention, specified)
         return self.at - retention
 
@@ -219,7 +166,7 @@ class Commit:
         """Return true if files may have left the table, so that a later VACUUM deletes them."""
         if self.operation == "MERGE":  # rewrites a file for its unchanged rows
             return self._metric("numTargetFilesRemoved", 1) > 0
-        return self.operation in _REWRITES or not self.effect.inserts_only
+        return self.operation in REWRITING_OPERATIONS or not self.effect.inserts_only
 
     @property
     def drops_deletion_vectors(self) -> bool:
@@ -228,13 +175,13 @@ class Commit:
         Without the feature, Delta treats files with rows marked as deleted as complete.
         """
         feature = self.parameters.get("featureName")
-        return self.operation == "DROP FEATURE" and feature == "deletionVectors"
+        return self.operation == "DROP FEATURE" and feature == DELETION_VECTORS
 
     @property
     def doubtful_images(self) -> str | None:
         """Return why pre-images in the feed may differ from the actual rows, or None."""
-        rewrites = self.operation in _REWRITES
-        if self.engine.startswith(_WITH_WHOLE_IMAGES):
+        rewrites = self.operation in REWRITING_OPERATIONS
+        if self.engine.startswith(ENGINES_WITH_WHOLE_IMAGES):
             return None
         if not rewrites and (self.effect.rows == 0 or self.effect.inserts_only):
             return None
@@ -247,7 +194,7 @@ class Commit:
     @property
     def has_milliseconds(self) -> bool:
         """Return true if only timestamps are in doubt."""
-        return self.engine.lower().startswith(_WITH_MILLISECONDS)
+        return self.engine.lower().startswith(ENGINE_WITH_MILLISECONDS)
 
     @property
     def turns_feed_off(self) -> bool:
@@ -273,7 +220,8 @@ class Commit:
     def is_known(self) -> bool:
         """Return true if the effect of the operation on columns is known."""
         operation = self.operation
-        return operation in _WITHOUT_ROWS | _WITH_ROWS or operation.endswith("TABLE AS SELECT")
+        known = OPERATIONS_WITHOUT_ROWS | OPERATIONS_WITH_ROWS
+        return operation in known or operation.endswith("TABLE AS SELECT")
 
     @property
     def tells_properties(self) -> bool:
@@ -535,11 +483,11 @@ def _with_commit(result: Range, commit: Commit, span: str, is_vacuumed: bool) ->
         result = replace(result, uncounted=True)
     if not commit.is_known:
         result = replace(result, columns_added=True, columns_altered=True)
-    elif commit.operation in _ADD_COLUMNS:
+    elif commit.operation in OPERATIONS_ADDING_COLUMNS:
         result = replace(result, columns_added=True)
-    elif commit.operation in _ALTER_COLUMNS:
+    elif commit.operation in OPERATIONS_ALTERING_COLUMNS:
         result = replace(result, columns_altered=True)
-    elif commit.operation in _MOVE_COLUMNS:
+    elif commit.operation in OPERATIONS_MOVING_COLUMNS:
         result = result.with_gap(
             f"{span} changed its columns ({commit.operation} at version {commit.version})"
         )

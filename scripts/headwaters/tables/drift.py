@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from headwaters.platform.delta_version import FEATURE
 from headwaters.platform.nodes import Node, as_tuple, setting, table_name
 from headwaters.platform.sql import identifier
 from headwaters.tables.commits import as_mapping, as_names
 from headwaters.tables.properties import (
     CONSTRAINT,
     DECLARED,
-    FEATURE,
     VERSIONS,
     declared_properties,
     in_order,

@@ -7,65 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Literal
 
+from headwaters.platform.delta_version import FEATURE, TABLE_PROPERTIES, PropertyKind
 from headwaters.platform.names import did_you_mean
 from headwaters.platform.nodes import Config, as_tuple, merged_setting, setting
 from headwaters.platform.problems import Problem
 from headwaters.platform.units import milliseconds_of
-
-Kind = Literal["boolean", "interval", "integer", "columns", "text", "feature", "server"]
-
-# The table properties of Delta 4.4, each with its permitted values: a kind, a tuple of values, or
-# `server` for properties that only Delta sets. A test compares the list with Delta.
-KNOWN: dict[str, Kind | tuple[str, ...]] = {
-    "delta.appendOnly": "boolean",
-    "delta.autoOptimize": "boolean",
-    "delta.autoOptimize.autoCompact": "boolean",
-    "delta.autoOptimize.optimizeWrite": "boolean",
-    "delta.castIcebergTimeType": "boolean",
-    "delta.checkpoint.writeStatsAsJson": "boolean",
-    "delta.checkpoint.writeStatsAsStruct": "boolean",
-    "delta.checkpointInterval": "integer",
-    "delta.checkpointPolicy": ("classic", "v2"),
-    "delta.checkpointRetentionDuration": "interval",
-    "delta.columnMapping.maxColumnId": "server",
-    "delta.columnMapping.mode": ("none", "name", "id"),
-    "delta.compatibility.symlinkFormatManifest.enabled": "boolean",
-    "delta.dataSkippingNumIndexedCols": "integer",
-    "delta.dataSkippingStatsColumns": "columns",
-    "delta.dataSkippingStringPrefixLength": "integer",
-    "delta.deletedFileRetentionDuration": "interval",
-    "delta.dropFeatureTruncateHistory.retentionDuration": "interval",
-    "delta.enableChangeDataFeed": "boolean",
-    "delta.enableDeletionVectors": "boolean",
-    "delta.enableExpiredLogCleanup": "boolean",
-    "delta.enableFullRetentionRollback": "boolean",
-    "delta.enableIcebergCompatV1": "boolean",
-    "delta.enableIcebergCompatV2": "boolean",
-    "delta.enableIcebergCompatV3": "boolean",
-    "delta.enableInCommitTimestamps": "boolean",
-    "delta.enableMaterializePartitionColumnsFeature": "boolean",
-    "delta.enableRowTracking": "boolean",
-    "delta.enableTypeWidening": "boolean",
-    "delta.enableVariantShredding": "boolean",
-    "delta.ignoreProtocolDefaults": "boolean",
-    "delta.inCommitTimestampEnablementTimestamp": "server",
-    "delta.inCommitTimestampEnablementVersion": "server",
-    "delta.isolationLevel": ("Serializable",),
-    "delta.logRetentionDuration": "interval",
-    "delta.minReaderVersion": "integer",
-    "delta.minWriterVersion": "integer",
-    "delta.parquet.format.version": ("1.0.0", "2.12.0"),
-    "delta.randomPrefixLength": "integer",
-    "delta.randomizeFilePrefixes": "boolean",
-    "delta.requireCheckpointProtectionBeforeVersion": "server",
-    "delta.rowTrackingSuspended": "server",
-    "delta.sampleRetentionDuration": "interval",
-    "delta.setTransactionRetentionDuration": "interval",
-    "delta.universalFormat.enabledFormats": "text",
-    "delta.writePartitionColumnsToParquet": "boolean",
-}
 
 # The named sets. `interop` is the common ground of Trino, delta-rs, Polars, pyarrow and DuckDB.
 SETS: dict[str, dict[str, str]] = {
@@ -80,7 +27,6 @@ SETS: dict[str, dict[str, str]] = {
 # The names of a table's declared properties and checks, which distinguish them from others'.
 DECLARED = "headwaters.declared"
 CONSTRAINT = "delta.constraints."
-FEATURE = "delta.feature."
 _OPTIMIZE_WRITE = "delta.autoOptimize.optimizeWrite"
 VERSIONS = ("delta.minReaderVersion", "delta.minWriterVersion")
 # Delta's grammar of intervals: stricter than units, which people write elsewhere.
@@ -137,12 +83,12 @@ def is_same(name: str, one: object, other: object) -> bool:
     """Return true if two values of a property are equivalent: `1 day` is `interval 24 hours`."""
     if str(one) == str(other):
         return True
-    kind = KNOWN.get(name, "text")
+    kind = TABLE_PROPERTIES.get(name, "text")
     normal = normal_value(kind, one)
     return normal is not None and normal == normal_value(kind, other)
 
 
-def normal_value(kind: Kind | tuple[str, ...], value: object) -> str | float | None:
+def normal_value(kind: PropertyKind | tuple[str, ...], value: object) -> str | float | None:
     """Return a value in its normal form, or None if it is not of the kind."""
     text = str(value).strip()
     if isinstance(kind, tuple):
@@ -217,11 +163,11 @@ def _problem(name: str, value: str, may_upgrade: bool) -> Problem | None:
         if name.startswith("headwaters."):
             why = "headwaters keeps its own notes there."
         return Problem("HW_RESERVED_PROPERTY", f"'{name}' is not for people to set: {why}")
-    kind = KNOWN.get(name, "feature" if name.startswith(FEATURE) else None)
+    kind = TABLE_PROPERTIES.get(name, "feature" if name.startswith(FEATURE) else None)
     if kind is None:
         if not name.lower().startswith("delta."):
             return None
-        hint = did_you_mean(name, KNOWN, "delta.")
+        hint = did_you_mean(name, TABLE_PROPERTIES, "delta.")
         hint = hint or ". docs.delta.io lists the table properties of Delta."
         return Problem("HW_UNKNOWN_PROPERTY", f"there is no property '{name}'{hint}")
     if kind == "server":

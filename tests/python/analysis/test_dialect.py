@@ -8,9 +8,10 @@ import pytest
 from sqlglot import exp
 from sqlglot.parsers.spark import SparkParser
 
-from headwaters.analysis import dialect, functions
+from headwaters.analysis import dialect
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.same import structure
+from headwaters.platform import spark_version
 
 # The columns of the expressions, each with a value.
 COLUMNS = {
@@ -280,7 +281,8 @@ def test_what_is_read_otherwise_is_refused(text: str) -> None:
 
 def test_every_function_that_sqlglot_has_a_class_for_keeps_its_name() -> None:
     classes = SparkParser.FUNCTIONS.keys() | SparkParser.FUNCTION_PARSERS.keys()
-    names = sorted(classes & {one.upper() for one in functions.STABLE | functions.CHANGING})
+    functions = spark_version.STABLE_FUNCTIONS | spark_version.CHANGING_FUNCTIONS
+    names = sorted(classes & {name.upper() for name in functions})
     assert len(names) > 200
     texts = [text for name in names for text in (name, f"`{name.lower()}`")]
     special = SparkParser.NO_PAREN_FUNCTION_PARSERS.keys()

@@ -12,7 +12,7 @@ import pytest
 
 from headwaters.analysis import columns_alone
 from headwaters.analysis.sql_text import with_relations
-from headwaters.runs import session_fingerprint as surroundings
+from headwaters.platform.spark_version import SETTINGS_OF_RESULTS
 from headwaters.runs.view_definitions import (
     OtherSetting,
     are_of_expressions,
@@ -124,7 +124,7 @@ def test_settings_of_expressions_are_settings_that_tables_note() -> None:
     def others(*names: str) -> list[OtherSetting]:
         return [OtherSetting(name, None, "x") for name in names]
 
-    assert are_of_expressions(others(*set(surroundings.SETTINGS) - {CASE}))
+    assert are_of_expressions(others(*set(SETTINGS_OF_RESULTS) - {CASE}))
     assert not are_of_expressions(others(ANSI, CASE))
     assert not are_of_expressions(others("spark.sql.legacy.charVarcharAsString"))
 

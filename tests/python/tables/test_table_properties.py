@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headwaters.tables.properties import KNOWN
+from headwaters.platform.delta_version import TABLE_PROPERTIES
 from tables.conftest import FILES, PROJECT, Orders
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -114,7 +114,7 @@ def test_delta_knows_every_property_that_we_know(spark: Any, schema: str) -> Non
     special = {"delta.minWriterVersion": "7", "delta.universalFormat.enabledFormats": ""}
     given = {
         name: special.get(name, kind[0] if isinstance(kind, tuple) else values.get(kind, kind))
-        for name, kind in KNOWN.items()
+        for name, kind in TABLE_PROPERTIES.items()
         if kind != "server"
     }
     assert len(given) > 35

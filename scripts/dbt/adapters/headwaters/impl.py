@@ -26,16 +26,17 @@ from dbt.adapters.headwaters.__version__ import version
 from dbt.adapters.headwaters.connections import HeadwatersConnectionManager, end_on_interrupt
 from dbt.adapters.headwaters.runs import Runs
 from dbt.adapters.spark.impl import SparkAdapter, SparkConfig
-from dbt_common.contracts.config.base import BaseConfig, MergeBehavior
+from dbt_common.contracts.config.base import MergeBehavior
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
 
 from headwaters import analysis
 from headwaters.analysis import expectations, sql_text, strategies
-from headwaters.platform import names, nodes, units
+from headwaters.platform import dbt_compat, names, nodes, units
 from headwaters.platform.arguments import check_arguments
 from headwaters.platform.errors import UserError, first_line
 from headwaters.platform.problems import Problem
+from headwaters.platform.spark_version import SETTINGS_OF_RESULTS
 from headwaters.runs import change_set_cache as handed_on
 from headwaters.runs import layout, stock
 from headwaters.runs import no_op_cache as unchanged
@@ -59,10 +60,7 @@ from headwaters.tables.settings import is_empty
 # The package of our macros: scripts/dbt/include/headwaters/dbt_project.yml.
 PACKAGE = "dbt_headwaters"
 
-# dbt has no hook for merging the SQL and the YAML of one model.
-for _name in ("tblproperties", "maintenance"):
-    if _name not in BaseConfig.mergebehavior["update"]:
-        BaseConfig.mergebehavior["update"].append(_name)
+dbt_compat.merge_levels_of(("tblproperties", "maintenance"))
 
 
 @dataclass
@@ -443,9 +441,7 @@ class HeadwatersAdapter(SparkAdapter):
 
         if run not in self._asked:
             self._asked.clear()
-            settings = {
-                name: str(self._rows(f"set {name}")[0][1]) for name in surroundings.SETTINGS
-            }
+            settings = {name: str(self._rows(f"set {name}")[0][1]) for name in SETTINGS_OF_RESULTS}
             self._asked[run] = settings, self._user_functions()
         settings, known = self._asked[run]
         return {
@@ -500,8 +496,7 @@ class HeadwatersAdapter(SparkAdapter):
             value = read_value(given, name, Path.cwd())
         except UserError as error:
             raise CompilationError(str(error)) from None
-        _, cursor = self.connections.add_query("select 1")
-        spark, config = cursor._cursor._df.sparkSession, self.config
+        spark, config = dbt_compat.spark_session(self.connections), self.config
         artifacts = [Path(config.project_target_path), Path(config.log_path)]
         self._erasure = Erasure(spark, kind, value, columns, artifacts, config.credentials.folder)
         return self._erasure
@@ -516,4 +511,4 @@ class HeadwatersAdapter(SparkAdapter):
 
 for _name, _function in PURE.items():
     setattr(HeadwatersAdapter, _name, staticmethod(_function))
-HeadwatersAdapter._available_ |= frozenset(PURE) | {"runs"}
+dbt_compat.offer_to_macros(HeadwatersAdapter, [*PURE, "runs"])

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from dbt_common.exceptions import CompilationError
 
+from headwaters.platform.delta_version import NOT_A_DELTA_TABLE
 from headwaters.platform.errors import UserError
 from headwaters.platform.nodes import place_of
 from headwaters.platform.problems import Problem
+from headwaters.platform.spark_version import VIEW_INSTEAD_OF_TABLE
 from headwaters.runs import explaining, run
 from headwaters.runs.change_set_cache import HandedOn
 from headwaters.runs.checks import Unproven, check_model
@@ -40,10 +42,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 # The errors for a table that is not Delta, or for a view.
-_NO_DELTA = (
-    *("EXPECT_TABLE_NOT_VIEW", "DELTA_ONLY_OPERATION", "DELTA_TABLE_ONLY_OPERATION"),
-    "DELTA_MISSING_DELTA_TABLE",
-)
+_NO_DELTA = (VIEW_INSTEAD_OF_TABLE, *NOT_A_DELTA_TABLE)
 _BUILDING = ("run", "build", "show", "retry", "run-operation")
 
 
@@ -156,7 +155,7 @@ class DbtSession:
         if answer.failure is None:
             newest = answer.rows[0]
             return {"version": newest.version, "at": newest.at}
-        if "EXPECT_TABLE_NOT_VIEW" in answer.failure:
+        if VIEW_INSTEAD_OF_TABLE in answer.failure:
             return None
         raise UserError(
             "HW_NOT_A_DELTA_TABLE",

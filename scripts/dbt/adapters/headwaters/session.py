@@ -37,9 +37,11 @@ from pyspark.sql.types import StructField
 
 from headwaters.platform import engine, metastore
 from headwaters.platform import lake as lakes
+from headwaters.platform.delta_version import CONFLICT, CONFLICT_WITH_MAINTENANCE
 from headwaters.platform.errors import UserError, WorkError, java_ended, quiet, server_ended
 from headwaters.platform.spark_driver import driver_settings
 from headwaters.platform.spark_errors import is_unavailable, one_line
+from headwaters.platform.spark_version import CHAR_TYPE
 
 _lock = threading.Lock()
 
@@ -132,7 +134,7 @@ def rows_of(settings: Mapping[str, str], lake: Path, sql: str) -> list[Any]:
 
 def _char(field: StructField) -> str | None:
     """Return `char(5)` for a column of this type, None for other types."""
-    written = str(field.metadata.get("__CHAR_VARCHAR_TYPE_STRING", ""))
+    written = str(field.metadata.get(CHAR_TYPE, ""))
     return written if written.startswith("char") else None
 
 
@@ -148,9 +150,9 @@ def _give_way(run: Callable[[], Any], sql: str) -> Any:
             return run()
         except Exception as error:
             text = str(error)
-            if not re.search(r"DELTA_CONCURRENT|Concurrent\w+Exception", text):
+            if not re.search(CONFLICT, text):
                 raise
-            if not maintains and not re.search(r"a concurrent (OPTIMIZE|REORG|VACUUM)", text):
+            if not maintains and not re.search(CONFLICT_WITH_MAINTENANCE, text):
                 raise
             time.sleep(pause)
     return run()

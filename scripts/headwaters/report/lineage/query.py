@@ -16,7 +16,7 @@ from sqlglot.helper import ensure_list
 from sqlglot.optimizer.qualify import qualify
 from sqlglot.schema import MappingSchema
 
-from headwaters.analysis import functions
+from headwaters.platform import spark_version
 from headwaters.report.lineage.origins import (
     ROWS,
     Column,
@@ -36,7 +36,7 @@ _SELECT = {
 }
 _SET_OPERATION = {"with_", "this", "expression", "distinct", "by_name", "order", "limit", "offset"}
 # Spark's functions. All others count as unknown.
-_FUNCTIONS = functions.STABLE | functions.CHANGING
+_FUNCTIONS = spark_version.STABLE_FUNCTIONS | spark_version.CHANGING_FUNCTIONS
 _Names = Mapping[str, Relation]
 
 
@@ -320,7 +320,7 @@ class _Reader:
 
     def _generator(self, node: exp.Expr, source: exp.Expr, scope: _Scope) -> Relation:
         name = _name_of(node)
-        if name not in functions.IN_FROM:
+        if name not in spark_version.TABLE_FUNCTIONS:
             raise NotAnalysed(f"the table function {name} is not analysed")
         origins = self._origins(node, scope)
         alias = source.args.get("alias")
@@ -334,7 +334,7 @@ class _Reader:
         return {
             column
             for found in node.find_all(exp.Func)
-            if _name_of(found) in functions.GENERATORS
+            if _name_of(found) in spark_version.GENERATORS
             for column in self._origins(found, scope)
         }
 

@@ -46,8 +46,6 @@ class _Raw(DeclaredFormat):
         return "format: raw wants one column of type binary or string, for the record as it came"
 
 
-# The text encodings that Spark 4.2 reads
-ENCODINGS = ("utf-8", "utf-16", "utf-16be", "utf-16le", "utf-32", "iso-8859-1", "us-ascii")
 _DATES = ("timestampFormat", "dateFormat")
 
 FORMATS: Mapping[str, DeclaredFormat] = {

@@ -5,17 +5,11 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote
 
+from headwaters.platform.delta_version import LOG_DAMAGED, SOURCE_CHANGED
 from headwaters.platform.errors import CodedError, WorkError
 from headwaters.platform.spark_errors import chain, conditions, innermost
+from headwaters.platform.spark_version import OFFSETS_LOST
 from headwaters.streams.stream import Stream
-
-# A file of a table's log is missing, truncated, or not written by Delta.
-_DAMAGED = {
-    "DELTA_LOG_FILE_NOT_FOUND",
-    "DELTA_STATE_RECOVER_ERROR",
-    "DELTA_TRUNCATED_TRANSACTION_LOG",
-    "DELTA_VERSIONS_NOT_CONTIGUOUS",
-}
 
 
 def coded(stream: Stream, error: BaseException) -> CodedError:
@@ -29,13 +23,13 @@ def coded(stream: Stream, error: BaseException) -> CodedError:
         line = line if len(line) <= 400 else line[:400] + "…"
         return f"{line} (more in {stream.lake / 'logs' / 'spark.log'})"
 
-    if "KAFKA_DATA_LOSS" in found or "failOnDataLoss" in said:
+    if OFFSETS_LOST in found or "failOnDataLoss" in said:
         line = (
             "records were deleted from the topic (by its retention, or with the topic) before they "
             "were read; with `data_loss: skip` the stream continues after them. " + text
         )
         return WorkError("HW_OFFSETS_LOST", shown(line))
-    if found & {"DELTA_SOURCE_TABLE_IGNORE_CHANGES", "DELTA_SOURCE_IGNORE_DELETE"}:
+    if found & SOURCE_CHANGED:
         line = (
             "rows of its source were changed or deleted; `on_change: skip` leaves such commits "
             "out, `on_change: ignore` reads again what they wrote, and `from: delta_changes` reads "
@@ -43,12 +37,12 @@ def coded(stream: Stream, error: BaseException) -> CodedError:
         )
         return WorkError("HW_SOURCE_CHANGED", shown(line))
     file = re.search(r"reading file (file:\S+?)\.\s", said)
-    if found & _DAMAGED or (file and "/_delta_log/" in file[1]):
+    if found & LOG_DAMAGED or (file and "/_delta_log/" in file[1]):
         line = (
             "the log of a Delta table is damaged: put its _delta_log back from a copy, "
             "as it was. Nothing was read. "
         )
-        return WorkError("HW_TABLE_DAMAGED", shown(line + text))
+        return WorkError("HW_TABLELOG_DAMAGED", shown(line + text))
     if file:
         path = re.sub("^file:/+", "/", unquote(file[1]))
         return WorkError("HW_INPUT_UNREADABLE", shown(f"{path}: {text}"))

@@ -1,12 +1,18 @@
-"""Spark's functions, grouped by the inputs of their results.
+"""The facts that depend on the version of Spark.
 
-Names and groups are those of Spark 4.2 (`ExpressionInfo.getGroup` of its registries). The analysis
-does not understand a function outside of these lists, which therefore proves nothing.
+Function names and groups are those of `ExpressionInfo.getGroup` in Spark's registries;
+tests/python/analysis/test_functions_on_spark.py compares them. The analysis does not understand a
+function outside of these lists, which therefore proves nothing. CONTRIBUTING has the recipe for a
+new version.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+
+# The versions of Spark and of Java with which all tests pass.
+SPARK_PROVEN = "4.2"
+JAVA_PROVEN = (17, 21)
 
 
 def names(*texts: str) -> frozenset[str]:
@@ -15,7 +21,7 @@ def names(*texts: str) -> frozenset[str]:
 
 
 # The result depends on the arguments alone, or on the session's settings, which are recorded.
-ROW = names(
+ROW_FUNCTIONS = names(
     "array array_append array_compact array_contains array_distinct array_except array_insert",
     "array_intersect array_join array_max array_min array_position array_prepend array_remove",
     "array_repeat array_size array_union arrays_overlap arrays_zip flatten get sequence slice",
@@ -59,14 +65,14 @@ ROW = names(
     "xpath_string window window_time",
 )
 # Functions of groups of rows, or of sketches of them, which only a table computed whole may use.
-WHOLE = names(
+SKETCH_FUNCTIONS = names(
     "session_window approx_top_k approx_top_k_accumulate approx_top_k_combine",
     "approx_top_k_estimate count_min_sketch hll_sketch_agg hll_sketch_estimate hll_union",
     "hll_union_agg",
 )
 # Functions whose first argument is a unit, not a column.
-BY_UNIT = names("date_add date_diff dateadd datediff timestampadd timestampdiff")
-UNITS = names(
+FUNCTIONS_BY_UNIT = names("date_add date_diff dateadd datediff timestampadd timestampdiff")
+TIME_UNITS = names(
     "year quarter month week day dayofyear hour minute second millisecond microsecond years",
     "quarters months weeks days hours minutes seconds milliseconds microseconds",
 )
@@ -92,36 +98,128 @@ ORDERED_AGGREGATES = names(
 )
 ANY_AGGREGATES = AGGREGATES | ORDERED_AGGREGATES
 # Row functions that remove the effect of the order.
-ORDERING = names("array_sort sort_array array_max array_min array_size size cardinality")
+ORDERING_FUNCTIONS = names("array_sort sort_array array_max array_min array_size size cardinality")
 # Functions that return a value of their first argument; LAG and LEAD also have a default.
-CHOOSING = names(
+CHOOSING_FUNCTIONS = names(
     "any_value first first_value lag last last_value lead max max_by min min_by nth_value",
 )
 # Window functions that return the same for rows that tie.
-PEERS = names("cume_dist dense_rank percent_rank rank")
-ORDERED_WINDOW = names("lag lead nth_value ntile row_number")
+PEER_FUNCTIONS = names("cume_dist dense_rank percent_rank rank")
+ORDERED_WINDOW_FUNCTIONS = names("lag lead nth_value ntile row_number")
+WINDOW_FUNCTIONS = ANY_AGGREGATES | PEER_FUNCTIONS | ORDERED_WINDOW_FUNCTIONS
 # The same result for the same rows on any day, apart from the order of rows that tie.
-STABLE = ROW | WHOLE | GENERATORS | ANY_AGGREGATES | PEERS | ORDERED_WINDOW
+STABLE_FUNCTIONS = ROW_FUNCTIONS | SKETCH_FUNCTIONS | GENERATORS | WINDOW_FUNCTIONS
 # Functions that a FROM clause may call.
-IN_FROM = GENERATORS | {"range"}
-STABLE_IN_QUERIES = STABLE | IN_FROM
+TABLE_FUNCTIONS = GENERATORS | {"range"}
+STABLE_IN_QUERIES = STABLE_FUNCTIONS | TABLE_FUNCTIONS
 # The result differs by day, by run, or by the place of the row.
-CHANGING = names(
-    "aes_encrypt try_aes_encrypt curdate current_catalog current_database current_date",
+CHANGING_FUNCTIONS = names(
+    "aes_encrypt curdate current_catalog current_database current_date",
     "current_path current_schema current_time current_timestamp current_user",
     "input_file_block_length input_file_block_start input_file_name java_method localtimestamp",
     "monotonically_increasing_id now rand randn random randstr reflect session_user shuffle",
     "spark_partition_id try_reflect uniform user uuid version",
 )
 # Functions that Spark calls without brackets, unless a column has the name.
-BARE = names(
+BARE_FUNCTIONS = names(
     "current_catalog current_database current_date current_schema current_time current_timestamp",
     "current_user localtimestamp session_user user",
 )
 # First parts of dotted names that are session variables, not columns.
-VARIABLES = names("session system")
+VARIABLE_PREFIXES = names("session system")
 
 
 def is_moment(name: str, arguments: Sequence[object]) -> bool:
-    """Return true if a function of `ROW` returns the time of the run: `unix_timestamp()`."""
+    """Return true if a function returns the time of the run, as `unix_timestamp()` does."""
     return name == "unix_timestamp" and not arguments
+
+
+ANSI_SETTING = "spark.sql.ansi.enabled"
+# Settings of a Spark session that change the result of the same SQL.
+SETTINGS_OF_RESULTS = (
+    "spark.sql.ansi.enabled",
+    "spark.sql.caseSensitive",
+    "spark.sql.decimalOperations.allowPrecisionLoss",
+    "spark.sql.legacy.timeParserPolicy",
+    "spark.sql.mapKeyDedupPolicy",
+    "spark.sql.session.timeZone",
+)
+
+# Settings that Spark takes from the session that reads a view, because no view stores them
+# (CapturesConfig), and `spark.sql.catalog`.
+SETTINGS_OF_READER = (
+    "spark.sql.adaptive.",
+    "spark.sql.catalog.",
+    "spark.sql.codegen.",
+    "spark.sql.execution.",
+    "spark.sql.hive.convert",
+    "spark.sql.maven.additionalRemoteRepositories",
+    "spark.sql.optimizer.",
+    "spark.sql.shuffle.",
+    "spark.sql.view.maxNestedViewDepth",
+)
+# Settings for planning, execution, listing and display. Spark reads them for the whole query, which
+# already includes the view, so those of the session apply. Static settings are the same in all
+# sessions.
+SETTINGS_OF_EXECUTION = (
+    "spark.databricks.",
+    "spark.sql.artifact.",
+    "spark.sql.autoBroadcastJoinThreshold",
+    "spark.sql.broadcast",
+    "spark.sql.cache.",
+    "spark.sql.catalogImplementation",
+    "spark.sql.cbo.",
+    "spark.sql.connect.",
+    "spark.sql.debug",
+    "spark.sql.event.",
+    "spark.sql.extensions",
+    "spark.sql.files.",
+    "spark.sql.filesourceTableRelationCacheSize",
+    "spark.sql.globalTempDatabase",
+    "spark.sql.hive.metastore.",
+    "spark.sql.hive.thriftServer.",
+    "spark.sql.inMemoryColumnarStorage.",
+    "spark.sql.join.",
+    "spark.sql.legacy.sessionInitWithConfigDefaults",
+    "spark.sql.maxPlanStringLength",
+    "spark.sql.metadataCacheTTLSeconds",
+    "spark.sql.parquet.",
+    "spark.sql.queryExecutionListeners",
+    "spark.sql.redaction.",
+    "spark.sql.repl.",
+    "spark.sql.sources.parallelPartitionDiscovery.",
+    "spark.sql.sources.partitionOverwriteMode",
+    "spark.sql.sources.schemaStringLengthThreshold",
+    "spark.sql.statistics.",
+    "spark.sql.storeAssignmentPolicy",
+    "spark.sql.streaming.",
+    "spark.sql.thriftServer.",
+    "spark.sql.thriftserver.",
+    "spark.sql.ui.",
+    "spark.sql.warehouse.dir",
+)
+# Settings that affect only casts, functions and operators.
+SETTINGS_OF_EXPRESSIONS = {
+    ANSI_SETTING,
+    "spark.sql.decimalOperations.allowPrecisionLoss",
+    "spark.sql.legacy.timeParserPolicy",
+    "spark.sql.mapKeyDedupPolicy",
+    "spark.sql.session.timeZone",
+}
+
+# The text encodings that Spark reads.
+ENCODINGS = ("utf-8", "utf-16", "utf-16be", "utf-16le", "utf-32", "iso-8859-1", "us-ascii")
+
+# Spark's substitute for a value that its settings suspect to be a secret.
+REDACTED = "*********(redacted)"
+# The metadata of a column in which Spark stores its type `char` or `varchar`.
+CHAR_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
+# Spark rounds the negative of a decimal to this number of digits.
+NEGATED_DIGITS = 34
+
+# Error conditions.
+NO_SUCH_TABLE = ("TABLE_OR_VIEW_NOT_FOUND", "PATH_NOT_FOUND", "FAILED_READ_FILE.FILE_NOT_EXIST")
+VIEW_INSTEAD_OF_TABLE = "EXPECT_TABLE_NOT_VIEW"
+OFFSETS_LOST = "KAFKA_DATA_LOSS"
+# Their first lines report only a failure; the cause has the reason.
+WRAPPING_ERRORS = ("An error occurred while calling", "[TASK_WRITE_FAILED]")

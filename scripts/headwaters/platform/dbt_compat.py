@@ -1,0 +1,121 @@
+"""The internals of dbt that headwaters uses, and that a new version of dbt may change.
+
+An import of this imports dbt, which takes two seconds, so commands import it on demand. Overridden
+methods of dbt-spark are in dbt/adapters/headwaters. CONTRIBUTING has the recipe for a new version.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from dbt.config.profile import Profile, read_profile
+from dbt.config.project import load_raw_project
+from dbt.config.renderer import ProfileRenderer
+from dbt_common.clients.jinja import get_environment
+from dbt_common.context import set_invocation_context
+from dbt_common.contracts.config.base import BaseConfig
+from dbt_common.dataclass_schema import ValidationError
+from dbt_common.exceptions import DbtBaseException
+from jinja2 import Environment
+
+if TYPE_CHECKING:
+    from dbt.contracts.graph.manifest import Manifest
+
+# The errors of dbt about profiles and targets.
+PROFILE_ERRORS = (DbtBaseException, ValidationError)
+# The message for a model that queries the warehouse while dbt compiles it without a connection.
+NO_CONNECTION = "connection never acquired"
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def text_of_error(error: BaseException) -> str:
+    """Return the text of a profile's error in one line."""
+    text = error.message if isinstance(error, ValidationError) else str(error)
+    return " ".join(text.split())
+
+
+@dataclass(frozen=True)
+class RenderedTarget:
+    """A target of a profile: the profile's name, the target's name, and its rendered keys.
+
+    `settings` is None if the file has no such profile.
+    """
+
+    profile: str
+    name: str
+    settings: Mapping[str, Any] | None
+
+
+def rendered_target(root: Path, folder: Path, target: str | None) -> RenderedTarget:
+    """Return a target of the profile that the project in `root` names, from profiles.yml.
+
+    `target` defaults to the profile's own. Raise one of `PROFILE_ERRORS` if dbt cannot read it.
+    """
+    set_invocation_context(dict(os.environ))
+    renderer = ProfileRenderer({})
+    name = renderer.render_value(load_raw_project(str(root)).get("profile"))
+    profile = read_profile(str(folder)).get(Profile.pick_profile_name(None, name))
+    if not isinstance(profile, dict):
+        return RenderedTarget(name, "", None)
+    chosen, settings = Profile.render_profile(profile, name, target, renderer)
+    return RenderedTarget(name, chosen, settings)
+
+
+def merge_levels_of(names: Iterable[str]) -> None:
+    """Merge these settings of all levels of config, as dbt merges `meta`.
+
+    dbt has no hook for merging the SQL and the YAML of one model.
+    """
+    merged = BaseConfig.mergebehavior["update"]
+    merged.extend(name for name in names if name not in merged)
+
+
+def forget_setting(config: Any, name: str) -> None:
+    """Remove a setting from a node's config, which may be of an adapter."""
+    getattr(config, "_extra", {}).pop(name, None)
+    if hasattr(config, name):
+        setattr(config, name, None)
+
+
+def offer_to_macros(adapter: Any, names: Iterable[str]) -> None:
+    """Let macros use attributes of an adapter's class, also while dbt parses."""
+    adapter._available_ |= frozenset(names)
+
+
+def as_hook(method: _Method) -> _Method:
+    """Mark a method of a plugin as a hook; otherwise dbt puts its name before its errors."""
+    setattr(method, "is_dbt_hook", True)  # noqa: B010 - mypy knows no such field
+    return method
+
+
+def spark_session(connections: Any) -> Any:
+    """Return the Spark session behind the connections of dbt-spark."""
+    _, cursor = connections.add_query("select 1")
+    return cursor._cursor._df.sparkSession
+
+
+def jinja_environment() -> Environment:
+    """Return dbt's environment for templates."""
+    environment: Environment = get_environment()
+    return environment
+
+
+def copied(manifest: Manifest) -> Manifest:
+    """Return a copy of a manifest; dbt's own method fails on disabled nodes."""
+    return deepcopy(manifest)
+
+
+def run(
+    arguments: Sequence[str], manifest: Any = None, listen: Callable[[Any], None] | None = None
+) -> Any:
+    """Run dbt in this process, over a given or parsed manifest; return its result."""
+    from dbt.cli.main import dbtRunner
+
+    runner = dbtRunner(manifest=manifest, callbacks=[listen] if listen else [])
+    return runner.invoke(list(arguments))

@@ -1,0 +1,76 @@
+"""Compare the error conditions in the modules of versions with the lists of Spark and Delta."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headwaters.platform import delta_version, spark_version
+from headwaters.platform.jars import installed_pyspark
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+LISTS = {
+    "spark-common-utils_*.jar": "error/error-conditions.json",
+    "spark-sql-kafka-*.jar": "error/kafka-error-conditions.json",
+    "delta-spark_*.jar": "error/delta-error-classes.json",
+}
+
+
+@pytest.fixture(scope="module")
+def conditions() -> set[str]:
+    """Return the names of all error conditions of Spark and Delta, with those of their parts."""
+    found: set[str] = set()
+    for jar, member in LISTS.items():
+        [path] = (installed_pyspark() / "jars").glob(jar)
+        with zipfile.ZipFile(path) as archive:
+            for name, condition in json.loads(archive.read(member)).items():
+                parts = condition.get("subClass", {})
+                found |= {name, *(f"{name}.{part}" for part in parts)}
+    return found
+
+
+def texts(value: object) -> Iterator[str]:
+    """Yield a text, or the texts in a collection."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, tuple | set):
+        for part in value:
+            yield from texts(part)
+
+
+def test_the_named_error_conditions_exist(conditions: set[str]) -> None:
+    named = {
+        pattern
+        for module in (delta_version, spark_version)
+        for value in vars(module).values()
+        for text in texts(value)
+        if re.match(r"[A-Z]{4,}_[A-Z]", text) and text != delta_version.DEFAULT
+        for pattern in re.split(r"\|(?![^(]*\))", text)
+        if not pattern.endswith("Exception")  # of Java
+    }
+    assert len(named) > 15
+    assert [
+        pattern
+        for pattern in sorted(named)
+        if not any(re.search(pattern, condition) for condition in conditions)
+    ] == []
+
+
+def test_no_other_module_names_an_error_condition(conditions: set[str]) -> None:
+    named = re.compile(r"\b[A-Z]+(?:_[A-Z]+)+\b")
+    found = {
+        f"{path.relative_to(SCRIPTS)}: {name}"
+        for path in SCRIPTS.rglob("*.py")
+        if path.name not in ("delta_version.py", "spark_version.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        for name in named.findall(node.value)
+        if name in conditions
+    }
+    assert found == set()
