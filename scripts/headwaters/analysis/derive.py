@@ -64,6 +64,7 @@ class Derivation:
     - `leads`: for each followed input the query of the affected keys, with the columns `key`; see
       lineage_rules.py.
     - `stages`: the queries of hidden tables, which `rest` reads; see stages.py.
+    - `ties`: the expressions whose order lets rows of a key tie.
     - `is_unread`: only Spark knows what the query reads, the analysis does not.
     """
 
@@ -75,6 +76,7 @@ class Derivation:
     key: tuple[str, ...] = ()
     stages: tuple[Stage, ...] = ()
     rest: str = ""
+    ties: tuple[str, ...] = ()
     is_unread: bool = False
 
 
@@ -83,7 +85,7 @@ class Question:
     """The question: a query over inputs without roles, and what the project declares about it.
 
     `constant` names inputs that seldom change (seeds), `without_feed` inputs without a change feed.
-    With `is_whole`, hidden tables are not allowed.
+    With `is_whole`, hidden tables are not allowed. With `follows_ties`, rows may tie.
     """
 
     sql: str
@@ -94,6 +96,7 @@ class Question:
     functions: Mapping[str, str] = field(default_factory=dict)
     without_feed: frozenset[str] = frozenset()
     is_whole: bool = False
+    follows_ties: bool = False
 
 
 def derive(question: Question) -> Derivation:
@@ -186,6 +189,7 @@ def _derived(
                 question.unique_key,
                 question.allowed,
                 question.functions,
+                question.follows_ties,
             )
         except Refused as refused:
             unproven.append(refused)
@@ -193,7 +197,7 @@ def _derived(
             unproven.append(unforeseen(error))
         else:
             unique_key = tuple(question.unique_key) or _unique_key(relation)
-            yield Derivation(strategy, unique_key, tuple(candidate))
+            yield Derivation(strategy, unique_key, tuple(candidate), ties=whole.ties)
 
 
 def _traced(question: Question, tree: exp.Query, below: int) -> Derivation | None:
@@ -268,7 +272,14 @@ def _staged(question: Question, whole: _Whole, below: int) -> Derivation | None:
     if found is None:
         return None
     unique_key = tuple(question.unique_key) or _unique_key(relation)
-    return Derivation("staged", unique_key, inputs, None, stages=found.stages, rest=found.rest)
+    return Derivation(
+        "staged",
+        unique_key,
+        inputs,
+        stages=found.stages,
+        rest=found.rest,
+        ties=whole.ties,
+    )
 
 
 def _is_unfollowed(name: str, question: Question) -> bool:
@@ -292,7 +303,9 @@ def _stage(
             if _unfollowed(inputs, question):
                 break
             try:
-                relation = proven(tree, inputs, "keyed", (), (), question.functions)
+                relation = proven(
+                    tree, inputs, "keyed", (), (), question.functions, question.follows_ties
+                )
             except Refused:
                 continue
             if unique_key := _unique_key(relation):
@@ -421,6 +434,11 @@ class _Whole:
     def refused(self) -> Refused | None:
         """Return why the query cannot be read, or None."""
         return self._read if isinstance(self._read, Refused) else None
+
+    @property
+    def ties(self) -> tuple[str, ...]:
+        """Return the expressions whose order lets rows tie, once the query was read."""
+        return tuple(self.reader.ties)
 
     @property
     def unique_key(self) -> tuple[str, ...]:
@@ -608,7 +626,7 @@ class _TracingReader(Reader):
     """
 
     def __init__(self, question: Question) -> None:
-        self._tracing = _Tracing()
+        self._tracing = _Tracing(question.follows_ties)
         self._notes: dict[int, _Noted] = {}
         inputs = [replace(source, kind="affected") for source in question.inputs]
         super().__init__(inputs, self._tracing, question.allowed, question.functions)
@@ -638,8 +656,9 @@ class _TracingReader(Reader):
 class _Tracing:
     """The rule book that allows everything."""
 
-    def __init__(self) -> None:
+    def __init__(self, follows_ties: bool = False) -> None:
         self.noted = _Noted()
+        self._follows_ties = follows_ties
 
     def base(self, source: Input, relation: Relation) -> _Trace:
         return _Trace()
@@ -682,6 +701,9 @@ class _Tracing:
     def windowed(self, relation: Relation, partition: Sequence[Column], node: exp.Expr) -> Any:
         self._group(relation, partition)
         return relation.fact
+
+    def may_choose(self, relation: Relation) -> bool:
+        return self._follows_ties
 
     def distinct(self, relation: Relation, node: exp.Expr) -> Any:
         self._group(relation, relation.columns)

@@ -93,6 +93,8 @@ class Expressions(ABC):
         self._rules = rules
         self._allowed = [name.lower() for name in allowed]
         self._bodies = dict(functions or {})
+        # the expressions whose order lets rows tie, once each and in order
+        self.ties: dict[str, None] = {}
         # only weighted values need bounds
         self._is_sum = bool(getattr(rules, "sums", False))
 
@@ -303,7 +305,7 @@ class Expressions(ABC):
         if by_place or (name in ordered and not _is_in_its_order(name, arguments)):
             ids = frozenset[int]().union(*(value.whole for value in (*partition, *order)))
             if not self._ties_are_copies(parts, ids, scope):
-                self._total(name, scope.relation.unique, ids, node)
+                self._total(name, scope.relation, scope.relation.unique, ids, node)
         value = joined(*partition, *order, *arguments)
         value = value._replace(type=_type_of_chosen(name, arguments))
         if name != "row_number" or len(columns) < len(partition):
@@ -342,12 +344,16 @@ class Expressions(ABC):
     def _total(
         self,
         name: str,
+        relation: Relation,
         unique: Sequence[frozenset[int]],
         ids: frozenset[int],
         node: exp.Expr,
     ) -> None:
-        """Refuse an order that lets rows tie."""
+        """Refuse an order that lets rows tie, unless each run may choose among them."""
         if name in self._allowed or any(key <= ids for key in unique):
+            return
+        if relation.fact is not None and self._rules.may_choose(relation):
+            self.ties[dialect.whole_text(node)] = None
             return
         raise dialect.refused(
             node,
@@ -472,7 +478,7 @@ class Expressions(ABC):
             ids = frozenset(column.id for column in (groups or {}).values())
             if name in ("max_by", "min_by"):
                 ids |= arguments[1].whole
-            self._total(name, scope.rows_unique, ids, node)
+            self._total(name, scope.relation, scope.rows_unique, ids, node)
         weight = parts[0].weight if len(parts) == 1 else joined(*parts).weight
         if scope.relation.fact is not None:
             weight = self._rules.aggregated(name, weight, is_plain, node)

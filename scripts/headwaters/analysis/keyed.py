@@ -48,7 +48,12 @@ class Local:
 
 @dataclass(frozen=True)
 class OfOuter:
-    """The fact of a subquery that reads only rows of the outer row's key."""
+    """The fact of a subquery that reads only rows of the outer row's key.
+
+    `is_reached`: rows that a `via` reaches, which may belong to several keys.
+    """
+
+    is_reached: bool = False
 
 
 def _refuse(node: exp.Expr, reason: str, remedy: str = "") -> NoReturn:
@@ -72,9 +77,12 @@ def refuse_incomparable(name: str, type: str | None) -> None:
 class KeyedRules:
     """The rule book; `key` are the parts of the model's key, in order."""
 
-    def __init__(self, key: Sequence[str], inputs: Sequence[Input]) -> None:
+    def __init__(
+        self, key: Sequence[str], inputs: Sequence[Input], follows_ties: bool = False
+    ) -> None:
         """Store the columns of the model that form the key."""
         self.key = tuple(key)
+        self._follows_ties = follows_ties
         # a via goes through the first input of its source that has the key, or leads to it
         self._through_input: dict[str, str] = {}
         for source in sorted(inputs, key=lambda source: source.via is not None):
@@ -120,7 +128,7 @@ class KeyedRules:
             if (left.fact is None or isinstance(left.fact, OfOuter)) and (
                 right.fact is None or isinstance(right.fact, OfOuter)
             ):
-                return OfOuter()
+                return _of_outer(left.fact, right.fact)
             _refuse(node, "one side is compared with the outer query and the other is not", _SPANS)
         if side == "right":
             turned = [Equal(pair.right, pair.left, pair.is_null_safe) for pair in equal]
@@ -213,6 +221,15 @@ class KeyedRules:
             self._within(relation, ids, node, "PARTITION BY lacks")
         return relation.fact
 
+    def may_choose(self, relation: Relation) -> bool:
+        """Return true for rows of the key: a run computes all of them, or none.
+
+        A row that a `via` reaches may belong to several keys, and a run may compute one of them.
+        """
+        fact = relation.fact
+        reached = fact.is_reached if isinstance(fact, OfOuter) else bool(fact.space)
+        return self._follows_ties and not reached
+
     def distinct(self, relation: Relation, node: exp.Expr) -> Any:
         """Take distinct rows that include the key."""
         if isinstance(relation.fact, OfOuter):
@@ -244,7 +261,7 @@ class KeyedRules:
         """Take branches that carry the key in the same column."""
         facts = (left.fact, right.fact)
         if all(fact is None or isinstance(fact, OfOuter) for fact in facts):
-            return OfOuter()
+            return _of_outer(*facts)
         if any(isinstance(fact, OfOuter) for fact in facts):
             _refuse(
                 node, "one branch is compared with the outer query and the other is not", _SPANS
@@ -320,7 +337,7 @@ class KeyedRules:
             self._through("semi", outer, inner, equal, node)
         except Refused:
             return inner.fact
-        return OfOuter()
+        return OfOuter(is_reached=True)
 
     def check(self, relation: Relation, node: exp.Expr) -> None:
         """Check that the query selects the key under the model's names. Raises Refused."""
@@ -373,6 +390,10 @@ class KeyedRules:
                 _refuse(node, "the branches do not give the key in the same column", _SPANS)
             parts.append(frozenset(columns[place].id for place in places))
         return Local(branches[0].fact.space, (tuple(parts),))
+
+
+def _of_outer(*facts: OfOuter | None) -> OfOuter:
+    return OfOuter(any(fact is not None and fact.is_reached for fact in facts))
 
 
 def _same_type(one: Column, other: Column) -> bool:

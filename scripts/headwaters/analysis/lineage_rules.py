@@ -226,6 +226,10 @@ class TracedRules:
         fact = self._kept(relation, ids, node, "no PARTITION BY column is made of single rows")
         return replace(fact, tokens=fact.tokens | self._token()) if fact.leads else fact
 
+    def may_choose(self, relation: Relation) -> bool:
+        """Return false: a run computes rows whose traced columns cut across partitions."""
+        return False
+
     def distinct(self, relation: Relation, node: exp.Expr) -> _Fact:
         """Take DISTINCT, because equal rows have equal values."""
         return self._kept(relation, relation.ids, node, "no column is made of single rows")

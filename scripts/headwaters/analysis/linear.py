@@ -137,6 +137,10 @@ class LinearRules:
         """Refuse windows."""
         refuse("HW_NOT_LINEAR", node, "a window looks at other rows of the input")
 
+    def may_choose(self, relation: Relation) -> bool:
+        """Return false: a run computes single rows."""
+        return False
+
     def distinct(self, relation: Relation, node: exp.Expr) -> NoReturn:
         """Refuse DISTINCT: a row stays as long as one of its equals does."""
         refuse("HW_NOT_LINEAR", node, "distinct rows: whether a row stays depends on its equals")

@@ -75,6 +75,7 @@ def derivation(
     - `stages`: None, or the `names` that stand for sources in SQL, `rest`, and `tables`, each
       with `sql`, `unique_key` and `inputs`.
     - `reason`: None, or why a change of some inputs replaces the table.
+    - `ties`: the expressions whose order lets rows of a key tie.
     - `unread`: None, or why the analysis does not understand the SQL. Spark then has to list the
       tables that it reads; see `problem_of_unread`.
     """
@@ -98,6 +99,8 @@ def derivation(
         bool(config.get("is_whole"))
         or bool(expectations_of(config))
         or config.get("on_lookup_change") == "ignore",
+        # the audit step computes the rows once more, and could choose others
+        config.get("on_ties") != "replace" and not expectations_of(config),
     )
     try:
         derived = derive(question)
@@ -138,6 +141,7 @@ def derivation(
         "reason": _spoken(place.unanalysed(reason) if derived.is_unread else reason.cause, inputs)
         if reason
         else None,
+        "ties": [_spoken(text, inputs) for text in derived.ties],
         "unread": vars(place.problem(derived.refused))
         if derived.refused and derived.is_unread
         else None,
@@ -307,6 +311,8 @@ def _limits(
     for name, value in _OTHER_ROWS.items():
         if config.get(name) and value in (None, config.get(name)):
             raise changed.Rebuild(f"rows need not be what its SQL gives ({name})")
+    if (config.get("derivation") or {}).get("ties"):
+        raise changed.Rebuild("its rows may tie, and another query may choose others")
     if expectations_of(config):
         raise changed.Rebuild("its expectations are evaluated on all rows")
     if strategy.patch == "never":

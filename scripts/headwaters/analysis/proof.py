@@ -75,12 +75,16 @@ def proven(
     unique_key: Sequence[str],
     allowed: Sequence[str] = (),
     functions: Mapping[str, str] | None = None,
+    follows_ties: bool = False,
 ) -> Relation:
-    """Prove a parsed query, which stays unchanged. Raises Refused."""
+    """Prove a parsed query, which stays unchanged. Raises Refused.
+
+    With `follows_ties`, rows of one key may tie: a run that computes the key chooses among them.
+    """
     if rules == "keyed":
         keyed = next(source for source in inputs if source.key is not None)
         assert keyed.key is not None
-        book = KeyedRules(sorted(keyed.key), inputs)
+        book = KeyedRules(sorted(keyed.key), inputs, follows_ties)
         relation = Reader(inputs, book, allowed, functions).read(tree)
         book.check(relation, tree)
         return relation

@@ -149,7 +149,7 @@ class Reader(Expressions):
         order = node.args.get("order")
         values = [self._value(found.this, scope) for found in order.expressions] if order else []
         ids = frozenset[int]().union(*(value.whole for value in values))
-        self._total("limit", (*scope.relation.unique, *relation.unique), ids, node)
+        self._total("limit", scope.relation, (*scope.relation.unique, *relation.unique), ids, node)
         return relation
 
     def _set_operation(self, node: exp.SetOperation, names: Names, outer: Scope | None) -> Relation:

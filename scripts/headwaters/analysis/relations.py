@@ -167,6 +167,12 @@ class Rules(Protocol):
     def windowed(self, relation: Relation, partition: Sequence[Column], node: exp.Expr) -> Any:
         """Apply a window that is partitioned by these columns."""
 
+    def may_choose(self, relation: Relation) -> bool:
+        """Return true if each run may choose among rows that tie.
+
+        It may if a run computes all rows that depend on the choice, or none of them.
+        """
+
     def distinct(self, relation: Relation, node: exp.Expr) -> Any:
         """Apply DISTINCT."""
 

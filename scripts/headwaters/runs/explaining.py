@@ -33,6 +33,7 @@ def explain(session: Session, node: Mapping[str, Any], code: str, relation: Rela
     lines += [_input_line(spec, plan) for spec in plan.inputs]
     lines += _hidden_tables(model)
     lines.append(_proof_line(model))
+    lines += [f"  ties: {text} may order rows differently {_TIES}" for text in _ties(model)]
     loss = loss_of(model, state)
     if loss:
         return "\n".join([*lines, f"  next run: refused, {loss}"])
@@ -43,6 +44,14 @@ def explain(session: Session, node: Mapping[str, Any], code: str, relation: Rela
         return "\n".join([*lines, f"  next run: refused, refresh is strict: {plan.reason}"])
     choice = plan.reason if plan.patch else f"{plan.choice}, {plan.reason}"
     return "\n".join([*lines, f"  next run: {choice}"])
+
+
+_TIES = "whenever their key is computed: order by more columns, or set on_ties: replace"
+
+
+def _ties(model: Model) -> list[str]:
+    """Return the expressions whose order lets rows tie."""
+    return list((model.config.get("derivation") or {}).get("ties") or ())
 
 
 def _title(model: Model) -> str:

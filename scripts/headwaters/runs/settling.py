@@ -141,11 +141,13 @@ def _derivation(
     sql = prepared(neutral)
     inputs, graph = inputs_of(sql), session.graph
     functions = session.surroundings(sql)["functions"]
-    dropped = [rule for rule in expectations_of(config) if rule.on_failure == "drop"]
+    expectations = expectations_of(config)
+    dropped = [rule for rule in expectations if rule.on_failure == "drop"]
     what = [
         neutral,
         names_in(config, "unique_key"),
         config.get("allow_nondeterministic"),
+        [config.get("on_ties"), bool(expectations)],
         noted_proof({}, inputs, graph),
         functions,
         session.macros("hw_expectations_met", dropped),

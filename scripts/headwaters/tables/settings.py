@@ -174,6 +174,12 @@ class ModelSettings(BaseModel):
         "10,000 rows changed",
         "0.3, 0.5, 0.08; `change_feed`: 0.4 if rows were only inserted",
     )
+    on_ties: Literal["follow", "replace"] | None = _documented(
+        "`follow`, `replace`: the action of `auto` if an order [lets rows tie](analysis.md). "
+        "`follow`: a run orders the rows again when it computes their key. `replace`: every "
+        "change replaces the table",
+        "`follow`",
+    )
     allow_nondeterministic: Functions | None = _documented(
         "functions that the model may use although their results change, such as `current_date` "
         "or `row_number`; rows keep the results of the run that wrote them"
@@ -418,7 +424,8 @@ def _misplaced(strategy: Strategy, settings: ModelSettings) -> Iterator[str]:
             if getattr(settings, name) is not None:
                 yield f"{name} belongs to a strategy that is named: remove it, or name the strategy"
         return
-    for name, owner in {"latest_by": "change_feed", "derived": "signed_sum"}.items():
+    owners = {"latest_by": "change_feed", "derived": "signed_sum", "on_ties": "auto"}
+    for name, owner in owners.items():
         if getattr(settings, name) is not None and strategy.configured_as != owner:
             yield f"{name} belongs to {owner} and would do nothing here"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,7 @@ def told(found: Derivation) -> str:
 
 def _derived(question: Question) -> str:
     try:
-        return told(derive(question))
+        return told(derive(replace(question, follows_ties=True)))
     except Refused as refused:
         return f"refused: {refused.code} {refused.cause}"
 
