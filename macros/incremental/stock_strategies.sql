@@ -14,7 +14,8 @@
 
     {{ run_hooks(pre_hooks) }}
 
-    {%- set created = existing is none or existing.is_view or not existing.is_delta or should_full_refresh() -%}
+    {%- set replaced = should_full_refresh() and adapter.begins_refresh(model, flags) -%}
+    {%- set created = existing is none or existing.is_view or not existing.is_delta or replaced -%}
     {%- set detail = none if created else run_query('describe detail ' ~ target).rows[0] -%}
     {%- set write = hw_stock_write(target, detail) -%}
     {%- set sql = hw_within_period_sql(compiled_code, write.period) if write.period else compiled_code -%}

@@ -169,6 +169,21 @@ def write_of(node: Node, batch: Sequence[Column], table: Table | None) -> Write:
     return replace(changes, period=period, overwrites=overwrites, merge=merge)
 
 
+def begins_refresh(node: Node, flags: Any) -> bool:
+    """Return true unless a batch of a full refresh follows batches that the table has.
+
+    `dbt retry` runs the failed batches alone, and dbt gives the first of them as the start.
+    """
+    if not node.get("batch"):
+        return True
+    first = node["config"].get("begin")
+    if sample := getattr(flags, "SAMPLE", None):
+        first = sample.start
+    elif given := getattr(flags, "EVENT_TIME_START", None):
+        first = given
+    return first is None or _moment(node["batch"]["event_time_start"]) <= _moment(first)
+
+
 def without_end(sql: str) -> str:
     """Return a query without trailing semicolons and comments, for use as a subquery."""
     kept = list(tokens(sql))
@@ -212,7 +227,10 @@ def _columns(
         columns=[*names, *(column.name for column in new if adds)], evolves=bool(adds and new)
     )
     if mode != "sync_all_columns":
-        return replace(write, casts=_casts(retyped, there)) if write.evolves else write
+        if write.evolves:
+            return replace(write, casts=_casts(retyped, there))
+        _check_values(retyped, there)
+        return write
     _check_drops(missing, table)
     _check_retyped(retyped, there, table)
     return replace(
@@ -236,6 +254,19 @@ def _casts(retyped: Sequence[Column], there: Mapping[str, Column]) -> dict[str, 
             )
         casts[held.name] = held.type
     return casts
+
+
+def _check_values(retyped: Sequence[Column], there: Mapping[str, Column]) -> None:
+    """Refuse a column whose values Spark would round or cut to the type of the table."""
+    for column in retyped:
+        held = there[column.key]
+        if loses_values(column.type, held.type):
+            raise _Refused(
+                "HW_COLUMNS_DIFFER",
+                f"gives {column.name} as {column.type}, and its table has {held.type}, which "
+                f"cannot hold all of its values. Cast the column to {held.type}, or run it with "
+                "--full-refresh.",
+            )
 
 
 def _check_drops(missing: Sequence[Column], table: Table) -> None:
@@ -401,6 +432,33 @@ def _same_type(one: str, other: str) -> bool:
 
 def _plain(name: str) -> str:
     return re.sub(r"^(?:var)?char\(\d+\)$", "string", name.replace(" ", "").lower())
+
+
+def loses_values(given: str, held: str) -> bool:
+    """Return true if Spark may store a value of the first type in the second in part.
+
+    Spark fails at a number without room for its digits and at a text that is too long. It does not
+    fail if it rounds a number or cuts the time from a timestamp.
+    """
+    given, held = _plain(given), _plain(held)
+    if given == held or _is_wider(given, held):
+        return False
+    if given.startswith("timestamp"):
+        return held == "date"
+    if held == "float":
+        return given == "double" or given in ("int", "bigint") or given.startswith("decimal")
+    if held == "double":
+        return given == "bigint" or given.startswith("decimal")
+    room = 0 if held in _DIGITS else _scale(held)
+    if room is None:
+        return False
+    return given in ("float", "double") or (_scale(given) or 0) > room
+
+
+def _scale(name: str) -> int | None:
+    """Return the digits of a decimal after its point, or None for another type."""
+    found = _DECIMAL.fullmatch(name)
+    return int(found[2]) if found else None
 
 
 def _is_wider(before: str, after: str) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +17,8 @@ from headwaters.runs.stock import (
     Column,
     Table,
     Write,
+    begins_refresh,
+    loses_values,
     may_fill,
     table_of,
     without_end,
@@ -205,6 +209,22 @@ def test_a_period_is_that_of_the_batch_in_the_type_of_its_column(
     assert (period.column, period.start, period.end) == ("at", start, end)
 
 
+def test_the_first_batch_of_a_full_refresh_replaces_the_table() -> None:
+    """In a retry, dbt gives a later batch as the start of the full refresh."""
+
+    def begins(start: str, begin: str = "2026-03-01", **flags: Any) -> bool:
+        options = SimpleNamespace(**flags)
+        return begins_refresh(node((start, "2026-04-01"), begin=begin), options)
+
+    assert begins("2026-03-01T00:00:00+00:00") and not begins("2026-03-02T00:00:00+00:00")
+    assert begins("2026-03-01T00:00:00+00:00", "2026-03-01 05:30:00")
+    given = datetime(2026, 3, 2, 5)
+    assert begins("2026-03-02T00:00:00+00:00", EVENT_TIME_START=given, SAMPLE=None)
+    assert not begins("2026-03-03T00:00:00+00:00", EVENT_TIME_START=given)
+    assert begins("2026-03-02T00:00:00+00:00", SAMPLE=SimpleNamespace(start=given))
+    assert begins_refresh({**node(), "batch": None}, SimpleNamespace())
+
+
 def test_an_event_time_that_the_model_does_not_give_is_refused_by_name() -> None:
     settings: dict[str, Any] = {"incremental_strategy": "microbatch", "event_time": "days"}
     assert "has event_time: days, and no such column, did you mean 'day'." in refusal(
@@ -213,6 +233,30 @@ def test_an_event_time_that_the_model_does_not_give_is_refused_by_name() -> None
     text = [Column("days", "string")]
     assert "[HW_NO_EVENT_TIME]" in refusal(text, **settings)
     assert "has event_time: days, which is of type string." in refusal(text, **settings)
+
+
+@pytest.mark.parametrize(
+    ("held", "fits", "is_cut"),
+    [
+        ("date", ["date", "string"], ["timestamp", "TIMESTAMP_NTZ"]),
+        ("timestamp", ["date", "timestamp_ntz"], []),
+        ("int", ["tinyint", "bigint", "decimal(20, 0)", "string"], ["float", "decimal(10,2)"]),
+        ("decimal(10,2)", ["int", "decimal(12,2)", "decimal(4,1)"], ["double", "decimal(10,3)"]),
+        ("float", ["smallint"], ["int", "double", "decimal(3,1)"]),
+        ("double", ["float", "int"], ["bigint", "decimal(3,1)"]),
+        ("string", ["varchar(3)", "int", "timestamp"], []),
+        ("boolean", ["int", "string"], []),
+    ],
+)
+def test_values_are_refused_that_spark_would_store_in_part(
+    held: str, fits: list[str], is_cut: list[str]
+) -> None:
+    assert [given for given in [*fits, *is_cut] if loses_values(given, held)] == is_cut
+    table = Table([COLUMNS[0], Column("val", held)])
+    for given in is_cut:
+        text = refusal([COLUMNS[0], Column("val", given)], table)
+        assert f"gives val as {given}, and its table has {held}, which cannot hold all" in text
+    assert all(write([COLUMNS[0], Column("val", given)], table).problem is None for given in fits)
 
 
 MAPPED = {"delta.columnMapping.mode": "name", "delta.enableTypeWidening": "true"}

@@ -112,8 +112,10 @@ MICROBATCHES = {
 REFUSED = {
     "unnamed": batches(f"select id, at as moment from {read('events')}"),
     "unfiltered": batches(f"select id, at from {read('events__all')}"),
+    "numbered": batches(f"select id, timestamp_seconds(at) as at from {read('numbers')}"),
 }
 HOURLY = batches(ALL, "hour", partition_by="country")
+FAILING = batches(f"{ALL} where assert_true(country <> 'bad') is null")
 
 
 @pytest.mark.slow
@@ -123,14 +125,16 @@ def test_a_microbatch_replaces_its_period_and_nothing_else(
     inputs.become("events", events(EVENTS))
     files = {f"models/days/{name}.sql": text for name, text in MICROBATCHES.items()}
     files |= {f"models/refused/{name}.sql": text for name, text in REFUSED.items()}
-    files["models/hourly.sql"] = HOURLY
-    files["models/sources.yml"] = inputs.declared(events="at", events__all="")
+    files |= {"models/hourly.sql": HOURLY, "models/failing.sql": FAILING}
+    files["models/sources.yml"] = inputs.declared(events="at", events__all="", numbers="at")
+    inputs.become("numbers", "select 1 as id, 1772323200 as at")
     project = new_project(files)
 
-    def run(select: str, start: str, end: str, expect: bool = True) -> Any:
+    where: dict[str, Any] = {"project_dir": project, "schema": inputs.schema, "artifacts": True}
+
+    def run(select: str, start: str, end: str, *options: str, expect: bool = True) -> Any:
         period = ("--event-time-start", start, "--event-time-end", end)
-        where: dict[str, Any] = {"project_dir": project, "schema": inputs.schema}
-        return dbt("run", "--select", select, *period, **where, expect=expect)
+        return dbt("run", "--select", select, *period, *options, **where, expect=expect)
 
     run("days", "2026-03-01", "2026-03-04")
     assert {name: inputs.ids(name) for name in MICROBATCHES} == dict.fromkeys(
@@ -157,15 +161,24 @@ def test_a_microbatch_replaces_its_period_and_nothing_else(
     run("hourly", "2026-03-02T00:00:00", "2026-03-02T01:00:00")
     assert inputs.ids("hourly") == "2"
 
+    # a retry of a full refresh keeps the batches that did not fail
+    inputs.become("events", events([*EVENTS[:2], (3, EVENTS[2][1], "bad"), *EVENTS[3:]]))
+    run("failing", "2026-03-01", "2026-03-04", "--full-refresh", expect=False)
+    assert inputs.ids("failing") == "1 2 5 6"
     inputs.become("events", events(EVENTS))
+    dbt("retry", **where)
+    assert inputs.ids("failing") == "1 2 3 4 5 6"
+
     run("refused", "2026-03-01", "2026-03-02", expect=False)
     log = (tmp_path / "logs" / "dbt.log").read_text()
     place = "(models/refused/{0}.sql, incremental_strategy: microbatch)"
     assert f"[HW_NO_EVENT_TIME] unnamed {place.format('unnamed')} has event_time: at, and no" in log
     outside = f"[HW_OUTSIDE_BATCH] unfiltered {place.format('unfiltered')} gives a row outside of"
     assert f"[USER_RAISED_EXCEPTION] {outside}" in log
+    assert "has event_time: at, which is neither a timestamp nor a date." in log
+    assert "Its type: int" in log
     tables = inputs.spark.sql(f"show tables in {inputs.schema}").collect()
-    assert {row["tableName"] for row in tables} == {*MICROBATCHES, "hourly"}
+    assert {row["tableName"] for row in tables} == {*MICROBATCHES, "hourly", "failing"}
 
 
 PEOPLE = "(1, 'Ada', true), (2, 'Bob', true), (3, 'Cy', true)"

@@ -24,6 +24,7 @@ from dbt.adapters.base.meta import available
 from dbt.adapters.contracts.connection import AdapterResponse
 from dbt.adapters.headwaters.__version__ import version
 from dbt.adapters.headwaters.connections import HeadwatersConnectionManager, end_on_interrupt
+from dbt.adapters.headwaters.relation import HeadwatersRelation
 from dbt.adapters.headwaters.runs import Runs
 from dbt.adapters.spark.impl import SparkAdapter, SparkConfig
 from dbt_common.contracts.config.base import MergeBehavior
@@ -170,6 +171,7 @@ PURE: dict[str, Callable[..., Any]] = {
     "columns_of": stock.columns_of,
     "stock_table": stock.table_of,
     "stock_write": stock.write_of,
+    "begins_refresh": stock.begins_refresh,
     "may_fill": stock.may_fill,
     "without_end": stock.without_end,
     "strategy_of": strategies.strategy_of,
@@ -208,6 +210,7 @@ class HeadwatersAdapter(SparkAdapter):
 
     ConnectionManager = HeadwatersConnectionManager
     AdapterSpecificConfigs = HeadwatersConfig
+    Relation = HeadwatersRelation
 
     def __init__(self, config: Any, mp_context: SpawnContext) -> None:
         """Create the adapter of an invocation; dbt calls this once."""

@@ -1,0 +1,37 @@
+"""The relation that `ref()` and `source()` give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dbt.adapters.base.relation import EventTimeFilter
+from dbt.adapters.spark.relation import SparkRelation
+
+from headwaters.platform.problems import Problem
+from headwaters.platform.sql import literal
+
+_TYPES = ("timestamp", "timestamp_ntz", "date")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HeadwatersRelation(SparkRelation):
+    """A relation of dbt-spark whose filter by event time checks the type of its column.
+
+    dbt compares the column with a text. Spark would compare a number with NULL, and a text letter
+    by letter, so that a batch or a sample would lack rows. Spark removes the check when it plans.
+    """
+
+    def _render_event_time_filtered(self, event_time_filter: EventTimeFilter) -> str:
+        condition = super()._render_event_time_filtered(event_time_filter)
+        if not condition:
+            return condition
+        name = event_time_filter.field_name
+        problem = Problem(
+            "HW_NO_EVENT_TIME",
+            f"{self.render()} has event_time: {name}, which is neither a timestamp nor a date. "
+            "Declare a column that is one, or leave event_time out and filter in the SQL. Its "
+            "type: ",
+        )
+        allowed = ", ".join(map(literal, _TYPES))
+        failure = f"raise_error(concat({literal(str(problem))}, typeof({name})))"
+        return f"if(typeof({name}) in ({allowed}), {condition}, {failure})"
