@@ -104,7 +104,7 @@ bench: setup-dev  ## the benchmarks: results in benchmarks/results, ratios in do
 bench-edges: setup-dev  ## the HTTP endpoint, and publishing
 	@$(BIN)/python -m benchmarks edges publish
 
-bench-%: setup-dev  ## one of them: bench-dbt-start, bench-decision-support, bench-edges, bench-file-ingestion, bench-incremental, bench-ingest, bench-maintenance, bench-publish, bench-review
+bench-%: setup-dev  ## one of them: bench-brokerage, bench-dbt-start, bench-decision-support, bench-edges, bench-file-ingestion, bench-incremental, bench-ingest, bench-maintenance, bench-publish, bench-review
 	@$(BIN)/python -m benchmarks $*
 
 .PHONY: soak-incremental

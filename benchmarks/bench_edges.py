@@ -33,7 +33,7 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 
 from benchmarks.bench_ingest import COLUMNS, _records
-from benchmarks.runner import ROOT, Bench, Clock, _cpu, clock
+from benchmarks.runner import ROOT, Bench, Clock, clock, cpu_of
 from headwaters.devkit import broker as brokers
 from headwaters.devkit.samples.send import make_topic
 from headwaters.http.app import Application, Endpoint
@@ -246,10 +246,10 @@ def _requests(
 
 def _by_http(contract: Contract, bodies: Sequence[bytes], number: int, serve: Serve) -> Clock:
     def work(port: int, pid: int) -> Clock:
-        before = _cpu(pid)
+        before = cpu_of(pid)
         # without the start of the clients' process
         wall, _ = _requests(port, contract.name, bodies, number)
-        return Clock(wall, _cpu(pid) - before)
+        return Clock(wall, cpu_of(pid) - before)
 
     found: Clock = _with_endpoint(contract, work, serve)
     return found

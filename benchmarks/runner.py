@@ -128,9 +128,9 @@ def median(work: Callable[[], Clock], times: int = 3) -> Clock:
 
 def clock(work: Callable[[], Any], pids: Sequence[int] = ()) -> Clock:
     """Time work in this process; `pids` are other processes whose CPU time counts too (a JVM)."""
-    before, start = _cpu(os.getpid(), *pids), time.monotonic()
+    before, start = cpu_of(os.getpid(), *pids), time.monotonic()
     work()
-    return Clock(time.monotonic() - start, _cpu(os.getpid(), *pids) - before)
+    return Clock(time.monotonic() - start, cpu_of(os.getpid(), *pids) - before)
 
 
 def clock_process(
@@ -140,7 +140,7 @@ def clock_process(
 
     No process waits for a JVM, which is a grandchild, so its CPU time is read while it lives.
     """
-    before, start = _cpu(*pids), time.monotonic()
+    before, start = cpu_of(*pids), time.monotonic()
     process = subprocess.Popen(
         command,
         cwd=cwd,
@@ -152,13 +152,13 @@ def clock_process(
     seen: dict[int, float] = {}
     while process.poll() is None:
         for pid in _session(process.pid):
-            seen[pid] = max(seen.get(pid, 0.0), _cpu(pid))
+            seen[pid] = max(seen.get(pid, 0.0), cpu_of(pid))
         time.sleep(0.05)
     wall = time.monotonic() - start
     output = process.stdout.read().decode(errors="replace") if process.stdout else ""
     if process.returncode:
         raise RuntimeError(f"{' '.join(command)} failed:\n{output}")
-    return Clock(wall, sum(seen.values()) + _cpu(*pids) - before)
+    return Clock(wall, sum(seen.values()) + cpu_of(*pids) - before)
 
 
 def descendants(pid: int) -> list[int]:
@@ -280,7 +280,8 @@ def _session(leader: int) -> list[int]:
     return [pid for pid, fields in _processes().items() if int(fields[3]) == leader]
 
 
-def _cpu(*pids: int) -> float:
+def cpu_of(*pids: int) -> float:
+    """Return the CPU seconds of processes that still run."""
     total = 0.0
     for pid in pids:
         try:

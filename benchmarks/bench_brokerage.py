@@ -1,0 +1,238 @@
+"""A brokerage warehouse: 49 models after two daily batches, and recomputing them all
+
+The models are those of `tests/python/analysis/brokerage`, modelled on TPC-DI, over generated inputs
+(`benchmarks/brokerage.py`): 170,000 rows at BROKERAGE_SCALE 1, and 1,200 rows for each of two
+batches. `table` recomputes every model. `headwaters` is `dbt run` of the same SQL with `auto`, and
+`changes only` the same without computing small tables in full. After each batch, the benchmark
+compares every table with the plain one by `except all`, both ways. A round without changes follows.
+BROKERAGE_MODELS selects models as dbt's `--select` does, and BROKERAGE_VARIANTS the variants. There
+is one thread, so that each model's CPU is its own. The CPU seconds of each model are in the output.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.brokerage import CHANGES, ROWS, generate
+from benchmarks.runner import (
+    ROOT,
+    Bench,
+    Clock,
+    cpu_of,
+    dbt_project,
+    shared_engine,
+    statements_of_dbt,
+)
+
+SCALE = float(os.environ.get("BROKERAGE_SCALE", "1"))
+MODELS = os.environ.get("BROKERAGE_MODELS", "").split()
+BATCHES = int(os.environ.get("BROKERAGE_BATCHES", "2"))
+SCHEMAS = {"table": "plain", "headwaters": "kept", "changes only": "changes"}
+VARIANTS = os.environ.get("BROKERAGE_VARIANTS", "table,headwaters").split(",")
+FOLDER = ROOT / "tests" / "python" / "analysis" / "brokerage"
+PROPERTIES = {
+    "delta.enableChangeDataFeed": "true",
+    "delta.enableDeletionVectors": "true",
+}
+
+
+@dataclass
+class Model:
+    """The cost of one model in one round: its message, CPU, wall seconds and statements."""
+
+    name: str
+    message: str = ""
+    cpu: float = 0.0
+    wall: float = 0.0
+    statements: int = 0
+
+
+@dataclass
+class Round:
+    """The costs of the models in one round."""
+
+    models: dict[str, Model] = field(default_factory=dict)
+
+    @property
+    def clock(self) -> Clock:
+        """Return the sums of all models."""
+        models = self.models.values()
+        return Clock(sum(one.wall for one in models), sum(one.cpu for one in models))
+
+    @property
+    def statements(self) -> int:
+        """Return the statements of all models."""
+        return sum(one.statements for one in self.models.values())
+
+
+def run(bench: Bench) -> None:
+    """Load the history, then bring each batch into the models of both projects."""
+    inputs = bench.work / "inputs"
+    rows = generate(inputs, SCALE, BATCHES)
+    projects = {variant: project(bench.work / SCHEMAS[variant], variant) for variant in VARIANTS}
+    with shared_engine(bench, "3g") as (spark, pid):
+        load(spark, inputs)
+        warehouse = Warehouse(spark, pid, projects)
+        for variant in projects:
+            warehouse.dbt("seed", variant, *(f"--select=+{name}" for name in MODELS))
+            record(bench, "history", variant, warehouse.run(variant), rows)
+        for number in range(1, BATCHES + 1):
+            change(spark, inputs, number)
+            # neither variant is always the first, which compiles more
+            order = sorted(projects, reverse=number % 2 == 1)
+            rounds = {variant: warehouse.run(variant) for variant in order}
+            for variant in VARIANTS[1:]:
+                print(f"batch {number}, {variant}", flush=True)
+                compare(rounds["table"], rounds[variant])
+                different = warehouse.differences(rounds["table"].models, SCHEMAS[variant])
+                assert not different, different
+            for variant in projects:
+                record(bench, f"batch {number}", variant, rounds[variant], rows)
+        record(bench, "no changes", "headwaters", warehouse.run("headwaters"), rows)
+
+
+def record(bench: Bench, case: str, variant: str, took: Round, rows: int) -> None:
+    """Record the sums of a round."""
+    clock = took.clock
+    bench.record(
+        case, variant, clock.wall, clock.cpu, rows=rows, statements=took.statements or None
+    )
+
+
+def compare(plain: Round, ours: Round) -> None:
+    """Print each model's CPU beside that of its plain table, the greatest ratio first."""
+
+    def ratio(name: str) -> float:
+        return ours.models[name].cpu / max(plain.models[name].cpu, 0.01)
+
+    for name in sorted(ours.models, key=ratio, reverse=True):
+        one, other = ours.models[name], plain.models[name]
+        print(
+            f"  {ratio(name):5.2f} {name}: {one.cpu:.1f} s and {one.statements} statements beside "
+            f"{other.cpu:.1f} s: {one.message}",
+            flush=True,
+        )
+
+
+def project(folder: Path, variant: str) -> list[str]:
+    """Make the dbt project of a variant; return dbt's options for it."""
+    models = [*FOLDER.glob("*/*.sql"), *FOLDER.glob("*.yml"), *FOLDER.glob("[gs]*[dr]/*.yml")]
+    files = {f"models/{path.relative_to(FOLDER)}": path.read_text() for path in models}
+    files |= {f"seeds/{path.name}": path.read_text() for path in FOLDER.glob("seeds/*")}
+    kind: dict[str, Any] = {"+materialized": "incremental", "+incremental_strategy": "auto"}
+    if variant == "changes only":
+        kind["+whole_below"] = 0
+    settings: dict[str, Any] = {
+        "+schema": SCHEMAS[variant],
+        "+file_format": "delta",
+        "+tblproperties": PROPERTIES,
+    }
+    settings |= kind if variant != "table" else {"+materialized": "table"}
+    seeds = {"+schema": SCHEMAS[variant], "+tblproperties": PROPERTIES}
+    options = dbt_project(folder, files)
+    declared = {
+        "name": "brokerage",
+        "version": "0.1.0",
+        "profile": "headwaters",
+        "macro-paths": ["project_macros"],
+        "seeds": {"brokerage": seeds},
+        "models": {"brokerage": settings},
+    }
+    (folder / "dbt_project.yml").write_text(json.dumps(declared))
+    return [*options, "--threads", "1"]
+
+
+def load(spark: Any, inputs: Path) -> None:
+    """Create the tables of the history."""
+    spark.sql("create schema if not exists main_inputs")
+    properties = ", ".join(f"'{name}' = '{value}'" for name, value in PROPERTIES.items())
+    for table in ROWS:
+        spark.sql(
+            f"create table main_inputs.{table} using delta tblproperties ({properties})"
+            f" as select * from parquet.`{inputs / '0' / table}.parquet`"
+        )
+
+
+def change(spark: Any, inputs: Path, number: int) -> None:
+    """Bring a batch into the inputs."""
+    for table, (_, more) in ROWS.items():
+        if more:
+            file = inputs / str(number) / f"{table}.parquet"
+            spark.sql(f"insert into main_inputs.{table} select * from parquet.`{file}`")
+    for statement in CHANGES:
+        spark.sql(statement.format(number=number).replace("inputs.", "main_inputs."))
+
+
+class Warehouse:
+    """Both projects on one engine."""
+
+    def __init__(self, spark: Any, pid: int, projects: dict[str, list[str]]) -> None:
+        from dbt.cli.main import dbtRunner
+
+        self.spark, self.pid, self.projects = spark, pid, projects
+        self.manifests: dict[str, Any] = {
+            variant: dbtRunner().invoke(["--quiet", "parse", *without_threads(options)]).result
+            for variant, options in projects.items()
+        }
+
+    def run(self, variant: str) -> Round:
+        """Run the models of a project, one after the other."""
+        select = ["--select", *MODELS] if MODELS else []
+        return self.dbt("run", variant, *select)
+
+    def dbt(self, command: str, variant: str, *arguments: str) -> Round:
+        """Run a command of dbt and return the costs of its models."""
+        from dbt.cli.main import dbtRunner
+
+        took = Round()
+        begun: dict[str, tuple[float, int]] = {}
+
+        with statements_of_dbt() as counts:
+
+            def note(event: Any) -> None:
+                if event.info.name not in ("NodeStart", "NodeFinished"):
+                    return
+                node = event.data.node_info
+                if node.resource_type != "model":
+                    return
+                name, cpu = node.node_name, cpu_of(os.getpid(), self.pid)
+                if event.info.name == "NodeStart":
+                    begun[name] = cpu, len(counts)
+                else:
+                    before, statements = begun[name]
+                    print(f"  {command} {variant}: {name} {cpu - before:.1f} s", flush=True)
+                    took.models[name] = Model(
+                        name, cpu=cpu - before, statements=len(counts) - statements
+                    )
+
+            runner = dbtRunner(manifest=self.manifests[variant], callbacks=[note])
+            outcome = runner.invoke(["--quiet", command, *arguments, *self.projects[variant]])
+        results: Any = outcome.result
+        failed = [one.message for one in getattr(results, "results", []) if one.status == "error"]
+        assert outcome.success, failed or outcome.exception
+        for done in results.results:
+            if done.node.resource_type == "model":
+                model = took.models[done.node.name]
+                model.message, model.wall = done.message, done.execution_time
+        return took
+
+    def differences(self, models: Any, schema: str) -> list[str]:
+        """Return the models whose tables differ from the plain ones."""
+        plain = SCHEMAS["table"]
+        return [name for name in models if self._differs(f"{plain}.{name}", f"{schema}.{name}")]
+
+    def _differs(self, one: str, other: str) -> bool:
+        sql = (
+            f"select 1 from (select * from {one} except all select * from {other})"
+            f" union all select 1 from (select * from {other} except all select * from {one})"
+        )
+        return bool(self.spark.sql(f"{sql} limit 1").collect())
+
+
+def without_threads(options: list[str]) -> list[str]:
+    """Return dbt's options without those of running."""
+    return options[: options.index("--threads")]
