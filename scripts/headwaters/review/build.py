@@ -112,13 +112,17 @@ class Spark:
         """Return the properties of a table."""
         return {row[0]: row[1] for row in self.rows(f"show tblproperties {table}")}
 
-    def derived_key(self, table: str) -> tuple[str, ...]:
-        """Return the key derived from the SQL that built a table, or an empty tuple."""
+    def derivation(self, table: str) -> dict[str, Any] | None:
+        """Return the derivation of the SQL that built a table, or None if it notes none."""
         try:
             noted = json.loads(self.properties(table).get("headwaters.proof") or "null")
         except (DbtRuntimeError, ValueError):
-            return ()
-        return tuple(noted.get("unique_key") or ()) if isinstance(noted, dict) else ()
+            return None
+        return noted if isinstance(noted, dict) else None
+
+    def derived_key(self, table: str) -> tuple[str, ...]:
+        """Return the key derived from the SQL that built a table, or an empty tuple."""
+        return tuple((self.derivation(table) or {}).get("unique_key") or ())
 
 
 @dataclass(frozen=True)

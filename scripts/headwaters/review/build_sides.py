@@ -66,6 +66,7 @@ class Known:
     tests: dict[str, list[Finding]] = field(default_factory=dict)
     stays: dict[str, Stays] = field(default_factory=dict)
     next_runs: dict[str, tuple[str, str]] = field(default_factory=dict)
+    maintenance: dict[str, Finding] = field(default_factory=dict)
     next_measured: dict[str, Effort] = field(default_factory=dict)
     past: dict[str, Past] = field(default_factory=dict)
     pinned: Pinned = field(default_factory=lambda: Pinned({}, {}))

@@ -124,9 +124,12 @@ class Cost:
 
 @dataclass(frozen=True)
 class Finding:
-    """A broken contract or policy, a failed test, a new finding of the linter."""
+    """A broken contract or policy, a failed test, a new finding of the linter.
 
-    kind: Literal["contract", "test", "lint", "property"]
+    `maintenance`: a model that its runs no longer maintain incrementally.
+    """
+
+    kind: Literal["contract", "test", "lint", "property", "maintenance"]
     text: str
     fails: bool
     place: str = ""

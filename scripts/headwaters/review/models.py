@@ -43,6 +43,7 @@ def model_of(
         findings=(
             *(own.broken if own else ()),
             *_findings(key, known),
+            *([known.maintenance[key]] if key in known.maintenance else []),
             *linted.of(node["original_file_path"]),
         ),
         diff_of_sql=changing.diff_of_sql(before, after) if own else "",

@@ -17,6 +17,7 @@ from headwaters.review.build import BUILD, COMMITS, Outcome, explained, moved, r
 from headwaters.review.build_sides import Both
 from headwaters.review.costs import Past
 from headwaters.review.facts import Stays
+from headwaters.review.maintenance import maintenance_finding
 from headwaters.tables.commits import Commit
 
 # This prefix marks a run that patches the table to changed SQL, with the reason.
@@ -114,6 +115,25 @@ def _differing(both: Both, pair: differing.Pair) -> int:
         return 0
     rows = f"select coalesce(sum(hw_n), 0) from ({differing.differing_multisets_sql(pair)})"
     return int(both.spark.rows(rows)[0][0])
+
+
+def maintenance(both: Both) -> None:
+    """Find the models that leave incremental maintenance."""
+    head, known = both.head, both.known
+    for key in head.keys:
+        node = head.side.nodes[key]
+        if node["resource_type"] != "model" or not strategy_of(node["config"]):
+            continue
+        if key not in both.found.changed or not known.after[key].is_built:
+            continue
+        production = both.base.side.nodes.get(key) and both.spark.derivation(
+            both.base.side.table(key)
+        )
+        derived = both.spark.derivation(head.table(key))
+        refresh = node["config"].get("refresh") or "auto"
+        finding = maintenance_finding(production or None, derived, refresh)
+        if finding:
+            known.maintenance[key] = finding
 
 
 def past_runs(both: Both) -> None:

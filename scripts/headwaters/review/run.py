@@ -29,7 +29,7 @@ from headwaters.review.checkout import changed_files, checked_out, revisions, sl
 from headwaters.review.facts import Review
 from headwaters.review.lint import new_findings
 from headwaters.review.models import model_of, moments
-from headwaters.review.proof import next_runs, past_runs, prove
+from headwaters.review.proof import maintenance, next_runs, past_runs, prove
 from headwaters.review.verdict import verdict
 
 Say = Callable[[str], None]
@@ -241,6 +241,7 @@ def _compare(
             both.build()
             prove(both)
             next_runs(both)
+            maintenance(both)
             past_runs(both)
     finally:
         # differing rows contain unmasked values, and must not stay queryable

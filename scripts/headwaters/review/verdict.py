@@ -66,6 +66,8 @@ def differing(model: ModelReview) -> int:
 
 
 def _broken(models: Sequence[ModelReview]) -> Iterator[str]:
+    if names := _names(models, partial(_fails, "maintenance")):
+        yield f"a strict model is not maintained incrementally: {listed(names)}"
     for kind, what in (("contract", "contract"), ("property", "policy")):
         if names := _names(models, partial(_fails, kind)):
             plural = (
