@@ -17,6 +17,13 @@ count_if(_operation = 'delete') as deleted,
 from {{ stage }}
 {%- endmacro %}
 
+{#- Counts the rows of a table, and those of its inputs. Delta counts without reading rows. -#}
+{% macro hw_size_sql(target, inputs) -%}
+select (select count(*) from {{ target }}) as present,
+{% for input in inputs %}(select count(*) from {{ input }}){{ ' + ' if not loop.last }}{% else %}0{% endfor %} as read
+{%- endmacro %}
+
+
 {#- Counts the keys that look new within the bounds but are in the target beyond them. -#}
 {% macro hw_misplaced_keys_sql(target, stage, keys, within, beyond) -%}
 (select count(*) from {{ target }} as t left semi join {{ stage }} as s on s._operation = 'insert' and {{ hw_equals(keys, 't', 's') }}

@@ -143,6 +143,18 @@ STRATEGIES = {
             may_ignore_lookups=False,
             is_derived=True,
         ),
+        # The strategy of a single run, which computes the whole table and writes the differing
+        # rows: headwaters.runs.comparing.
+        Strategy(
+            "compared",
+            "compared",
+            "lookup",
+            rules="whole",
+            many_inputs=True,
+            needs_key=False,
+            may_lack_key=True,
+            is_derived=True,
+        ),
         # It stands for the derived strategy: headwaters.analysis.derive.
         Strategy("auto", "auto", "ref", rules="whole", many_inputs=True, needs_key=False),
     )

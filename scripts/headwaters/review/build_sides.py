@@ -530,4 +530,4 @@ class Both:
 _KINDS = ("cdc", "add", "remove")
 _ACTION = "get_json_object(value, '$.{0}.{1}')"  # an action in a line of Delta's log
 # Actions of a run whose changes the table's feed describes.
-_FEEDS = ("skip", "append", "merge", "patch")
+_FEEDS = ("skip", "append", "merge", "compare", "patch")

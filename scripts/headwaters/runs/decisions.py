@@ -6,8 +6,9 @@ group of them. The first decision counts.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from headwaters.analysis.sql_text import without_format
@@ -22,6 +23,14 @@ FEW_ROWS = 10_000
 ROWS_WORTH_STORING = 1_000
 MOST_ROWS_BROADCAST = 100_000
 
+# Above this share of differing rows, a replacement costs less than a comparison: it writes the rows
+# once, and its followers are replaced either way.
+MOST_DIFFERING = 0.3
+
+# Below this number of rows in a table and its inputs, a run computes the table in full. Models set
+# their own limit.
+MOST_ROWS_WHOLE = 0
+
 # An incremental run applies only inserted rows, or any changes. It appends new rows, which costs
 # much less.
 Way = Literal["inserts", "changes"]
@@ -31,17 +40,49 @@ Refresh = Literal["auto", "incremental", "strict"]
 
 
 @dataclass(frozen=True)
+class Size:
+    """The rows of a table, and the rows of its inputs that its SQL reads.
+
+    Both may have become fewer. `differed`: the share of the table's rows that differed in the last
+    comparison with the whole result, or None.
+    """
+
+    read: int
+    rows: int
+    differed: float | None = None
+
+    @classmethod
+    def parse(cls, text: str | None) -> Size | None:
+        """Parse a table property. Return None if it is absent or damaged."""
+        try:
+            return cls(**json.loads(text)) if text else None
+        except (ValueError, TypeError):
+            return None
+
+    def __str__(self) -> str:
+        """Return the text of the table property."""
+        return json.dumps(asdict(self))
+
+    def after(self, changed: int) -> Size:
+        """Return the size after some input rows changed, at most."""
+        return replace(self, read=self.read + changed)
+
+
+@dataclass(frozen=True)
 class Decision:
     """A decision to skip the run, to replace the table, or to apply the changes.
 
-    `is_requested`: the user requested the replacement, or the table does not exist yet. `remedy`
-    avoids a replacement that was not requested.
+    `is_requested`: the user requested the replacement, the table does not exist yet, or it is
+    small, so that `refresh: strict` allows the decision. `remedy`
+    avoids a replacement that was not requested. `compares`: the run computes the whole table, and
+    writes the rows that differ from it.
     """
 
     choice: Literal["skip", "replace", "incremental"]
     reason: str
     is_requested: bool = False
     remedy: str = ""
+    compares: bool = False
 
 
 def of_request(
@@ -132,6 +173,44 @@ def of_refresh(refresh: Refresh, *, is_requested: bool) -> Literal["allowed", "w
     if is_requested or refresh == "auto":
         return "allowed"
     return "warned" if refresh == "incremental" else "refused"
+
+
+def may_compare(strategy: str, config: Mapping[str, Any], has_expectations: bool) -> bool:
+    """Return true if a comparison with the whole result leaves the table of a full refresh.
+
+    A history keeps rows that its inputs lost. Models with `allow_nondeterministic`, or with
+    `on_lookup_change: ignore`, keep rows as an earlier run wrote them. Expectations count the rows
+    that a full refresh drops.
+    """
+    keeps_rows = config.get("allow_nondeterministic") or config.get("on_lookup_change") == "ignore"
+    return strategy in _COMPARABLE and not keeps_rows and not has_expectations
+
+
+# Equal rows of these strategies are the same rows for an incremental run as well.
+_COMPARABLE = ("change_feed", "affected_keys", "led_keys", "replace")
+
+
+def instead_of_replacing(decision: Decision, size: Size | None) -> Decision:
+    """Return a comparison instead of a replacement, for a table that other models follow.
+
+    They would read every row of the replacement as deleted and inserted.
+    """
+    if size and size.differed is not None and size.differed > MOST_DIFFERING:
+        return decision
+    return replace(decision, choice="incremental", compares=True)
+
+
+def limit_of_whole(whole_below: int | None) -> int:
+    """Return the limit of `of_size`: the model's own, or the default."""
+    return MOST_ROWS_WHOLE if whole_below is None else whole_below
+
+
+def of_size(size: Size, limit: int) -> Decision | None:
+    """Decide to compute a small table in full, and to write the rows that differ from it."""
+    if size.read + size.rows >= limit:
+        return None
+    reason = f"computed in full from {size.read} rows"
+    return Decision("incremental", reason, is_requested=True, compares=True)
 
 
 def is_small_change(rows: int) -> bool:

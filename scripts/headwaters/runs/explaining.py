@@ -43,6 +43,8 @@ def explain(session: Session, node: Mapping[str, Any], code: str, relation: Rela
     ):
         return "\n".join([*lines, f"  next run: refused, refresh is strict: {plan.reason}"])
     choice = plan.reason if plan.patch else f"{plan.choice}, {plan.reason}"
+    if plan.compares:
+        choice = f"compare, {plan.reason}"
     return "\n".join([*lines, f"  next run: {choice}"])
 
 

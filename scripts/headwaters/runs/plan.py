@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from headwaters.runs.decisions import Decision
+from headwaters.runs.decisions import Decision, Size
 from headwaters.runs.inputs import Spec
 from headwaters.runs.recovery import Inputs
 from headwaters.runs.session import Relation
@@ -51,8 +51,10 @@ class Plan:
     - `same_sql`: the model's SQL built the table, over the same columns
     - `patch`: converts the table to the model's SQL
     - `is_patched`: an interrupted run has applied the patch
-    - `is_requested`: the user requested the replacement, or the table does not exist yet
+    - `is_requested`: `refresh: strict` allows the decision
+    - `size`: the table's, or None if the run does not know it
     - `remedy`: avoids a replacement that was not requested
+    - `compares`: the run computes the whole table, and writes the rows that differ from it
     - `built_by`: the new text that builds the table once this run has written, if it changes
     - `stored`: the tables with parts that the run stored
     """
@@ -62,6 +64,8 @@ class Plan:
     reason: str = ""
     is_requested: bool = False
     remedy: str = ""
+    compares: bool = False
+    size: Size | None = None
     ranges: Mapping[str, Range] = field(default_factory=dict)
     lookups: Mapping[str, Range] = field(default_factory=dict)
     holds: Inputs | None = None
@@ -88,6 +92,7 @@ class Plan:
             reason=decision.reason,
             is_requested=decision.is_requested,
             remedy=decision.remedy,
+            compares=decision.compares,
         )
 
     def replacing(self, reason: str, remedy: str = "") -> Plan:

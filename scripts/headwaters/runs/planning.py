@@ -10,10 +10,11 @@ import json
 from dataclasses import dataclass, replace
 
 from headwaters.analysis import added_columns, columns_digest
+from headwaters.runs import change_set_cache as handed_on
 from headwaters.runs import decisions as deciding
 from headwaters.runs.change_of_sql import change_since
 from headwaters.runs.gaps import fail_on_gap, rebuilds_on_foreign_write
-from headwaters.runs.inputs import inputs_of, is_pinned
+from headwaters.runs.inputs import input_sql, inputs_of, is_pinned
 from headwaters.runs.layout import noted_detail
 from headwaters.runs.model import Model, names_in, partitions_among
 from headwaters.runs.plan import Plan
@@ -99,28 +100,82 @@ def _plan_of_inputs(model: Model, state: TableState, known: AppliedVersions, pla
         foreign=applied.foreign,
         seen=known.seen,
         commits=len(known.commits),
+        size=deciding.Size.parse(state.properties.get("headwaters.size")),
     )
     if applied.foreign and rebuilds_on_foreign_write(model, applied.foreign):
         return plan.replacing(
             f"the table was changed by {applied.foreign}, which is no run of its model"
         )
     plan, obstacle = _with_ranges(model, plan)
+    if plan.size:
+        changes = (*plan.ranges.values(), *plan.lookups.values())
+        plan = replace(plan, size=plan.size.after(sum(one.rows for one in changes)))
     if obstacle:
-        return plan.replacing(obstacle.reason, obstacle.remedy)
+        replaced = plan.replacing(obstacle.reason, obstacle.remedy)
+        return _or_compared(model, replaced) if obstacle.is_of_rows else replaced
     plan = replace(plan, rows=sum(one.rows for one in plan.ranges.values()))
     plan, added = _with_columns(model, state, plan)
     if added and (plan.patch or not _keeps_meaning(model, plan, added)):
         return replace(plan.replacing(f"an input has a new column, {added[0]}"), same_sql=False)
     decision = deciding.of_changes(plan.rows)
-    return plan.decided(decision) if decision else _cheaper_way(model, plan)
+    if decision:
+        return plan.decided(decision)
+    limit = deciding.limit_of_whole(model.config.get("whole_below"))
+    if limit > plan.rows and not plan.patch and _may_compare(model):
+        plan = _with_size(model, plan)
+        assert plan.size is not None
+        decision = deciding.of_size(plan.size, limit)
+    return plan.decided(decision) if decision else _or_compared(model, _cheaper_way(model, plan))
+
+
+def _with_size(model: Model, plan: Plan) -> Plan:
+    """Return the plan with the size of the table. Run a statement if the table does not note it."""
+    if plan.size:
+        return plan
+    rows = model.session.connection.fetch(
+        model.session.macros("hw_size_sql", model.target, [input_sql(one) for one in plan.inputs])
+    )[0]
+    return replace(plan, size=deciding.Size(int(rows["read"]), int(rows["present"])))
+
+
+def _or_compared(model: Model, plan: Plan) -> Plan:
+    """Return the plan with a comparison instead of a replacement, if it costs less."""
+    is_open = plan.choice == "replace" and plan.same_sql and not plan.patch
+    if not is_open or model.is_hidden or not _may_compare(model):
+        return plan
+    if not handed_on.followers(model.unique_id, model.session.graph):
+        return plan
+    plan = _with_size(model, plan)
+    decision = deciding.Decision("replace", plan.reason, remedy=plan.remedy)
+    return plan.decided(deciding.instead_of_replacing(decision, plan.size))
+
+
+def _may_compare(model: Model) -> bool:
+    """Return true if the run may compare the table with the whole result of its SQL.
+
+    Runs a statement for a table of SQL that is not analysed, which may have types that Spark cannot
+    compare exactly.
+    """
+    strategy = model.strategy.name
+    if not deciding.may_compare(strategy, model.config, model.has_expectations):
+        return False
+    if strategy != "replace":
+        return True
+    from headwaters.analysis import are_exact
+
+    return are_exact([one.dtype for one in model.session.connection.columns_of(model.target)])
 
 
 @dataclass(frozen=True)
 class Obstacle:
-    """The reason that changes cannot be applied, and a way to avoid it."""
+    """The reason that changes cannot be applied, and a way to avoid it.
+
+    `is_of_rows`: the columns of the inputs are the same.
+    """
 
     reason: str
     remedy: str = ""
+    is_of_rows: bool = False
 
 
 def _with_ranges(model: Model, plan: Plan) -> tuple[Plan, Obstacle | None]:
@@ -158,7 +213,8 @@ def _with_ranges(model: Model, plan: Plan) -> tuple[Plan, Obstacle | None]:
                 if why
                 else "on_lookup_change: ignore keeps the values of older rows"
             )
-            return plan, Obstacle(f"lookup {source} changed{unfollowed}", remedy)
+            reason = f"lookup {source} changed{unfollowed}"
+            return plan, Obstacle(reason, remedy, is_of_rows=not changes.gap)
         if not is_lookup and changes.gap:
             fail_on_gap(model, changes.gap)
             return plan, Obstacle(changes.gap)

@@ -88,6 +88,8 @@ def properties_of_replacement(
     if not model.is_hidden:
         properties |= created_checks(model.node)
     properties |= state_properties(model, plan.inputs)
+    if plan.size:
+        properties["headwaters.size"] = str(plan.size)
     # the future result of DESCRIBE DETAIL
     described = not model.is_hidden and model.session.macros("hw_comment_of_model")
     layout = {

@@ -15,6 +15,7 @@ from jinja2.filters import do_filesizeformat
 
 from headwaters.platform.errors import UserError
 from headwaters.runs.change_set_cache import ChangeSet as HandedOnChangeSet
+from headwaters.runs.comparing import compared, message_of, size_after
 from headwaters.runs.gaps import fail_on_gap
 from headwaters.runs.inputs import versions_of
 from headwaters.runs.model import Model
@@ -43,7 +44,8 @@ from headwaters.runs.writing import Written, write
 class Outcome:
     """The result of a run, for dbt's line and `run_results.json`.
 
-    `choice`: skip, append, merge, patch or replace. `replaced`: the run replaced the whole table.
+    `choice`: skip, append, merge, compare, patch or replace. `replaced`: the run replaced the whole
+    table.
     """
 
     choice: str
@@ -81,8 +83,10 @@ def carry_out(model: Model, plan: Plan, digest: str | None = None) -> Outcome:
         return _skip(model, plan, digest)
     if plan.choice == "replace":
         return _replace(model, plan)
+    if plan.compares:
+        permit_replacement(model, plan)
     began = model.session.seconds()
-    work = Work(model, plan, _bring_hidden_table)
+    work = Work(compared(model) if plan.compares else model, plan, _bring_hidden_table)
     change_set = stage_change_set(work)
     if isinstance(change_set, NotStaged):
         work.drop_stored()
@@ -96,9 +100,10 @@ def carry_out(model: Model, plan: Plan, digest: str | None = None) -> Outcome:
         drop_staging_table(work.connection, change_set.stage)
         return _replace(model, plan.replacing(written.refused))
     seconds = model.session.seconds() - began
+    work.learn(size=size_after(plan, change_set.look))
     set_applied_versions(model, work.plan, proof_of(model, plan.inputs))
-    _hand_on_or_drop(model, change_set)
-    return _outcome(change_set, written, plan.rows, audit, seconds)
+    _hand_on_or_drop(work.model, change_set)
+    return _outcome(change_set, written, plan, audit, seconds)
 
 
 def _write(work: Work, change_set: ChangeSet) -> Written:
@@ -222,9 +227,9 @@ def _hand_on_or_drop(model: Model, change_set: ChangeSet) -> None:
 
 
 def _outcome(
-    change_set: ChangeSet, written: Written, input_rows: int, audit: str, seconds: float
+    change_set: ChangeSet, written: Written, plan: Plan, audit: str, seconds: float
 ) -> Outcome:
-    look = change_set.look
+    look, input_rows = change_set.look, plan.rows
     choice = "skip" if look.rows == 0 else "append" if look.rows == look.inserted else "merge"
     merged = f", by MERGE ({written.why_merge})" if written.why_merge else ""
     done = (
@@ -241,6 +246,8 @@ def _outcome(
         "bytes_written": look.bytes,
         "seconds": round(seconds, 1),
     }
+    if plan.compares:
+        return Outcome("compare", f"compare: {message_of(plan, look)}", counts)
     return Outcome(choice, f"{what}, of {input_rows} changed input rows{audit}", counts)
 
 

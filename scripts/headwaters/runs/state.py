@@ -130,6 +130,8 @@ def set_applied_versions(model: Model, plan: Plan, proof: str | None = None) -> 
     }
     if proof:
         properties["headwaters.proof"] = proof
+    if plan.size:
+        properties["headwaters.size"] = str(plan.size)
     if plan.built_by:
         properties["headwaters.sql"] = plan.built_by
     _set(model, properties)

@@ -19,7 +19,8 @@ def permit_replacement(model: Model, plan: Plan) -> None:
         raise UserError("HW_STRICT", refusal_text(model, plan))
     if reaction == "warned":
         model.session.warn(
-            f"{model.target} is replaced, {plan.reason} (refresh is incremental)"
+            f"{model.target}: the run has to {_action(plan)}, {plan.reason} (refresh is "
+            "incremental)"
             f"{f': {plan.remedy}' if plan.remedy else ''}"
         )
 
@@ -27,7 +28,11 @@ def permit_replacement(model: Model, plan: Plan) -> None:
 def refusal_text(model: Model, plan: Plan) -> str:
     """Return the error of a replacement that `refresh: strict` forbids."""
     return (
-        f"{model.target}: the run would replace the table, {plan.reason}. refresh is strict, so "
+        f"{model.target}: the run would {_action(plan)}, {plan.reason}. refresh is strict, so "
         f"the table was left as it is. {f'{plan.remedy}; ' if plan.remedy else ''}"
         f"`dbt run --full-refresh --select {model.node['name']}` replaces the table."
     )
+
+
+def _action(plan: Plan) -> str:
+    return "compute the whole table" if plan.compares else "replace the table"

@@ -73,6 +73,14 @@ def _share(value: Any) -> Any:
     return share
 
 
+def _rows(value: Any) -> Any:
+    """Accept a whole number as text as well."""
+    text = str(value).strip()
+    if isinstance(value, bool) or not text.isdecimal():
+        raise ValueError("a number of rows, such as 200000")
+    return int(text)
+
+
 def _switch(value: Any) -> Any:
     words = {"true": True, "false": False}
     found = words.get(value.strip().lower()) if isinstance(value, str) else value
@@ -106,6 +114,7 @@ Expressions = Annotated[dict[str, str], BeforeValidator(_expressions)]
 Scalars = Annotated[dict[str, Any], BeforeValidator(_scalars)]
 AnyMapping = Annotated[dict[str, Any], BeforeValidator(_mapping)]
 Share = Annotated[float, BeforeValidator(_share)]
+Rows = Annotated[int, BeforeValidator(_rows)]
 Switch = Annotated[bool, BeforeValidator(_switch)]
 Text = Annotated[str, BeforeValidator(_text)]
 Duration = Annotated[str, BeforeValidator(_duration)]
@@ -179,6 +188,11 @@ class ModelSettings(BaseModel):
         "`follow`: a run orders the rows again when it computes their key. `replace`: every "
         "change replaces the table",
         "`follow`",
+    )
+    whole_below: Rows | None = _documented(
+        "if the table and its inputs have fewer rows, a run computes the whole table and "
+        "[writes the rows that differ](#apply-compare-or-replace)",
+        "0: never",
     )
     allow_nondeterministic: Functions | None = _documented(
         "functions that the model may use although their results change, such as `current_date` "

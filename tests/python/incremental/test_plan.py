@@ -12,10 +12,15 @@ from benchmarks.runner import results_of
 from headwaters.runs.decisions import (
     Decision,
     Refresh,
+    Size,
+    instead_of_replacing,
     is_small_change,
+    limit_of_whole,
+    may_compare,
     of_refresh,
     of_request,
     of_share,
+    of_size,
 )
 
 RECORDED = Path(__file__).resolve().parents[3] / "benchmarks" / "results" / "incremental.jsonl"
@@ -60,6 +65,67 @@ def test_a_request_is_a_first_run_a_sample_or_a_full_refresh() -> None:
     for name, value in {"exists": False, "is_sample": True, "full_refresh": True}.items():
         decision = of_request(**{**plain, name: value})
         assert decision is not None and decision.is_requested
+
+
+REPLACED = Decision("replace", "95 % of the affected keys", remedy=APPLY)
+COMPARED = Decision("incremental", "95 % of the affected keys", remedy=APPLY, compares=True)
+
+
+@pytest.mark.parametrize(
+    ("size", "decision"),
+    [
+        (None, COMPARED),
+        (Size(9, 9), COMPARED),
+        (Size(9, 9, 0.0), COMPARED),
+        (Size(9, 9, 0.3), COMPARED),
+        (Size(9, 9, 0.31), REPLACED),
+        (Size(9, 9, 1.0), REPLACED),
+    ],
+)
+def test_a_followed_table_is_compared_unless_most_rows_differed(
+    size: Size | None, decision: Decision
+) -> None:
+    assert instead_of_replacing(REPLACED, size) == decision
+
+
+@pytest.mark.parametrize(
+    ("strategy", "config", "compares"),
+    [
+        ("affected_keys", {}, True),
+        ("led_keys", {}, True),
+        ("change_feed", {}, True),
+        ("replace", {}, True),
+        ("change_feed", {"on_lookup_change": "rebuild"}, True),
+        ("change_feed", {"on_lookup_change": "ignore"}, False),
+        ("affected_keys", {"allow_nondeterministic": ["now"]}, False),
+        ("history", {}, False),
+        ("staged", {}, False),
+        ("signed_sum", {}, False),
+        ("latest_by", {}, False),
+    ],
+)
+def test_tables_that_keep_rows_are_not_compared(
+    strategy: str, config: dict[str, Any], compares: bool
+) -> None:
+    assert may_compare(strategy, config, has_expectations=False) is compares
+    assert not may_compare(strategy, config, has_expectations=True)
+
+
+def test_a_small_table_is_computed_in_full() -> None:
+    whole = Decision("incremental", "computed in full from 60 rows", True, compares=True)
+    assert of_size(Size(60, 39), 100) == whole
+    assert of_size(Size(60, 40), 100) is None
+    assert of_size(Size(0, 0), 0) is None
+    assert limit_of_whole(5) == 5
+    assert limit_of_whole(0) == 0
+
+
+def test_the_size_of_a_table_grows_with_the_changes_of_its_inputs() -> None:
+    assert Size(60, 40).after(5) == Size(65, 40)
+    size = Size(60, 40, 0.25)
+    assert Size.parse(str(size)) == size
+    for damaged in (None, "", "{", "[]", "null", '{"rows": 1}', '{"read": 1, "rows": 1, "x": 1}'):
+        assert Size.parse(damaged) is None
 
 
 CELLS = regret.cells_of(results_of(RECORDED))

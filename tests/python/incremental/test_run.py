@@ -23,6 +23,7 @@ from headwaters.runs.run import Outcome, run
 from headwaters.tables.commits import Commit
 
 TARGET, SOURCE = "gold.kept", "bronze.items"
+COMPARISONS = ("hw_compared_sql", "hw_counted_change_set_sql")
 ENGINE = "Apache-Spark/4.2.0 Delta-Lake/4.4.0"
 
 
@@ -116,6 +117,7 @@ class FakeSession:
         self.model_sql = ""
         self.range: tuple[Rows, Rows] | None = None
         self.looks: Mapping[str, int] = {}
+        self.read = 1_000_000  # rows of the input
         self.warnings: list[str] = []
 
     # --- macros
@@ -160,7 +162,7 @@ class FakeSession:
             return []
         if isinstance(sql, Sql):
             return self._statement(sql)
-        return [Row(count=100)]
+        return [Row(count=100, held="t", given="t")]
 
     def _properties(self, table: str) -> Sequence[Any]:
         if table == SOURCE:
@@ -171,7 +173,11 @@ class FakeSession:
         name, arguments = sql.name, sql.arguments
         table = self.lake.tables.get(TARGET)
         if name == "hw_create_staging_table_sql":
-            self.lake.staged[str(arguments[0])] = self.range
+            change = self.range
+            if table and getattr(arguments[1], "name", "") in COMPARISONS:
+                newest = Rows(self.model_sql, self.lake.newest)
+                change = None if table.rows is None else (table.rows, newest)
+            self.lake.staged[str(arguments[0])] = change
         elif name == "hw_create_or_replace_sql":
             self._replace(dict(arguments[2]))
         elif table is None:
@@ -218,6 +224,8 @@ class FakeSession:
     def _answer(self, name: str) -> Sequence[Any]:
         if name in ("hw_crowded_keys_sql", "hw_examples_of_keys_sql"):
             return []
+        if name == "hw_size_sql":
+            return [Row(read=self.read, present=100)]
         looks = self.looks
         changed = looks["updated"] + looks["deleted"]
         bounds = {"least_1": "1", "greatest_1": "9", "whole_1": True, "nulls_1": 0}
@@ -304,6 +312,14 @@ CASES = [
         "changes",
         FEED,
         other_sql="select id, n + 1 as n from {input}",
+    ),
+    Case("small", "compare", "changes", {**FEED, "whole_below": 10_000_000}),
+    Case(
+        "small without key",
+        "compare",
+        "changes",
+        {"incremental_strategy": "change_feed", "whole_below": 10_000_000},
+        look=(2, 0, 1),
     ),
     Case(
         "other SQL",
@@ -465,7 +481,7 @@ def test_an_incremental_model_is_replaced_with_a_warning() -> None:
     assert runs.run().choice == "replace"
     runs.check("replaced")
     (warning,) = runs.warnings
-    assert warning.startswith(f"{TARGET} is replaced, ")
+    assert warning.startswith(f"{TARGET}: the run has to replace the table, ")
     assert warning.endswith(" (refresh is incremental)")
 
 

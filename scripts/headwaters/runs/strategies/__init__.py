@@ -12,7 +12,7 @@ from headwaters.runs.strategies.change_feed import ChangeFeed
 from headwaters.runs.strategies.history import History
 from headwaters.runs.strategies.latest_by import LatestBy
 from headwaters.runs.strategies.signed_sum import SignedSum
-from headwaters.runs.strategies.staged import Replaced, Staged
+from headwaters.runs.strategies.staged import Compared, Replaced, Staged
 
 STRATEGIES: dict[str, type[Strategy]] = {
     "change_feed": ChangeFeed,
@@ -23,6 +23,7 @@ STRATEGIES: dict[str, type[Strategy]] = {
     "history": History,
     "replace": Replaced,
     "staged": Staged,
+    "compared": Compared,
     # the derived strategy replaces it: see settling.py
     "auto": Replaced,
 }

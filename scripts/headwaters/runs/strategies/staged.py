@@ -1,4 +1,4 @@
-"""Tables that are replaced, and models with a part in hidden tables.
+"""Tables that are computed in full: replaced, compared, or from parts in hidden tables.
 
 A query is cut (analysis.stages). Hidden tables have the parts that are local to a key, and are
 maintained like tables of affected_keys. The rest is computed from them in full, and only differing
@@ -28,8 +28,8 @@ class Replaced(Strategy):
     repeated_keys = "counted"
 
 
-class Staged(Strategy):
-    """Compute the rest of the query from hidden tables, and write the differing rows."""
+class Compared(Strategy):
+    """Compute the whole table, and write the differing rows."""
 
     repeated_keys = "counted"
 
@@ -37,12 +37,37 @@ class Staged(Strategy):
         self, work: Work, sql: str, columns: Sequence[Column], bounds: Sequence[Any]
     ) -> str:
         """Return the differences from the table."""
-        model, rest = self.model, work.plan.facts.rest
+        return self.differences_from_table_sql(sql, columns)
+
+    def differences_from_table_sql(self, rows: str, columns: Sequence[Column]) -> str:
+        """Return the change set from the table's rows to these rows."""
+        model = self.model
         if not model.keys:
             present = f"select * from {model.target}"
-            return str(self.sql("hw_counted_change_set_sql", rest, present, columns))
+            return str(self.sql("hw_counted_change_set_sql", rows, present, columns))
         beside = model.beside_sql("_old._row")
-        return str(self.sql("hw_compared_sql", model.target, rest, model.keys, beside))
+        return str(self.sql("hw_compared_sql", model.target, rows, model.keys, beside))
+
+    def facts(self, work: Work) -> Facts:
+        """Compare the types of the columns. Runs a statement."""
+        return Facts(same_columns=self.has_types_of(self.model.sql))
+
+    def has_types_of(self, rows: str) -> bool:
+        """Return true if the table has the columns of these rows. Runs a statement."""
+        held = self.sql("hw_type_of", f"select * from {self.model.target}")
+        given = self.sql("hw_type_of", rows)
+        types = self.connection.fetch(f"select {held} as held, {given} as given")[0]
+        return bool(types["held"] == types["given"])
+
+
+class Staged(Compared):
+    """Compute the rest of the query from hidden tables, and write the differing rows."""
+
+    def change_set_sql(
+        self, work: Work, sql: str, columns: Sequence[Column], bounds: Sequence[Any]
+    ) -> str:
+        """Return the differences from the table."""
+        return self.differences_from_table_sql(str(work.plan.facts.rest), columns)
 
     def share_changed(self, work: Work) -> None:
         """Return nothing: the table is compared with the rest after any number of changes."""
@@ -58,7 +83,4 @@ class Staged(Strategy):
         for name, source in stages["names"].items():
             texts[name] = input_sql(by_source[source])
         rest = followed_sql(model.session, with_names(stages["rest"], texts), self.config)
-        held = self.sql("hw_type_of", f"select * from {model.target}")
-        given = self.sql("hw_type_of", rest)
-        types = self.connection.fetch(f"select {held} as held, {given} as given")[0]
-        return Facts(same_columns=types["held"] == types["given"], rest=rest)
+        return Facts(same_columns=self.has_types_of(rest), rest=rest)
