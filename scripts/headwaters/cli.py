@@ -243,6 +243,37 @@ def streams(
 
 
 @app.command()
+def sql(
+    statement: Annotated[
+        str | None,
+        typer.Argument(help="A statement; without it a prompt, or those of standard input."),
+    ] = None,
+    form: Annotated[
+        Literal["table", "csv", "json"],
+        typer.Option("--format", help="A table to read; CSV, or a line of JSON for each row."),
+    ] = "table",
+    limit: Annotated[
+        int | None,
+        typer.Option(min=0, help="Rows to print; 0 prints all (default: 1,000 in a table)."),
+    ] = None,
+    write: Annotated[
+        bool, typer.Option("--write", help="Allow statements that write, and ask before each.")
+    ] = False,
+    target: Target = None,
+    profiles_dir: ProfilesDir = None,
+) -> None:
+    """Query the lake in Spark SQL, on the running engine or on a Spark of its own.
+
+    All streams that were ingested can be read, also before the first `dbt run`.
+    """
+    project = find_project(profiles_dir, target)
+    from headwaters.query.run import Options
+    from headwaters.query.run import run as run_sql
+
+    run_sql(project, statement, Options(form, limit, write))
+
+
+@app.command()
 def audit(
     select: Select = None,
     exclude: Exclude = None,

@@ -73,7 +73,7 @@ ORDER = [
     {"cli"},
     {"devkit", "lint"},
     {"review"},
-    {"report", "publish", "http"},
+    {"report", "publish", "http", "query"},
     {"runs", "streams"},
     {"tables"},
     {"analysis"},

@@ -121,13 +121,18 @@ class HeadwatersWrapper(SessionConnectionWrapper):
             spark.interruptAll()
 
 
+def shared_session(settings: Mapping[str, str], lake: Path) -> Any:
+    """Return the session that dbt uses for these settings, for statements outside of dbt."""
+    with _lock:
+        return session_of(_sessions, settings, lake)
+
+
 def rows_of(settings: Mapping[str, str], lake: Path, sql: str) -> list[Any]:
     """Return the rows of a small statement that belongs to no model.
 
     Run it in the session of these settings. Raise DbtRuntimeError with Spark's message in one line.
     """
-    with _lock:
-        spark = session_of(_sessions, settings, lake)
+    spark = shared_session(settings, lake)
     with _short_errors(DbtRuntimeError, lake):
         return list(spark.sql(sql).collect())
 

@@ -16,7 +16,7 @@ from headwaters.tables.delta_log import snapshot
 
 LAYERS = ("bronze", "silver", "gold", "ops", "reference")
 NEXT = (
-    ("dbt show --select account_daily_spend", "look at a gold table"),
+    ('headwaters sql "select * from gold.account_daily_spend"', "look at a gold table"),
     ("dbt build --select state_weekly_summary", "build one model and test it"),
     ("headwaters engine start", "keep Spark warm for dbt run --target engine"),
 )
