@@ -9,11 +9,12 @@ import json
 import sys
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 import typer
+from typer.core import TyperGroup
 
 from headwaters.devkit import commands as dev
 from headwaters.devkit.samples import commands as demo
@@ -35,6 +36,16 @@ EXTRAS = {
         ("deltalake", "fastapi", "httptools", "msgspec", "starlette", "uvicorn", "uvloop"), "serve"
     ),
 }
+
+
+class ShowByDefault(TyperGroup):
+    """A group of commands whose first argument may be one of its command `show`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Add `show` before arguments that begin with no command."""
+        known = args and (args[0] in self.commands or args[0] == "--help")
+        return super().parse_args(ctx, args if known else ["show", *args])
+
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 
@@ -288,13 +299,87 @@ def audit(
     compared.
     """
     from headwaters.streams.ingestion.reconcile import audit as run
-    from headwaters.streams.ingestion.reconcile import right, summarise
+    from headwaters.streams.ingestion.reconcile import right, settled_records, summarise
 
-    found = run(*_contracts(select, exclude, target, profiles_dir))
+    project, contracts = _contracts(select, exclude, target, profiles_dir)
+    found = run(project, contracts)
+    settled = {contract.name: settled_records(project, contract) for contract in contracts}
     for name, balances in found.items():
-        for line in summarise(name, balances):
+        for line in summarise(name, balances, settled[name]):
             typer.echo(line)
     raise typer.Exit(0 if all(map(right, found.values())) else 1)
+
+
+quarantine_app = typer.Typer(
+    cls=ShowByDefault, help="Show records in quarantine, and settle them. `show` is the default."
+)
+app.add_typer(quarantine_app, name="quarantine")
+
+StreamName = Annotated[str, typer.Argument(help="Name of the stream.")]
+Where = Annotated[
+    str, typer.Option(help="Condition in Spark SQL: \"cast(record as string) like '%p7%'\".")
+]
+Apply = Annotated[
+    bool, typer.Option("--apply", help="Change the records; without it they are only counted.")
+]
+
+
+@quarantine_app.command("show")
+def quarantine_show(
+    stream: Annotated[str | None, typer.Argument(help="Name of a stream (default: all).")] = None,
+    settled: Annotated[bool, typer.Option("--settled", help="Show settled records, too.")] = False,
+    limit: Annotated[int, typer.Option(min=0, help="Newest records to show; 0 shows all.")] = 20,
+    target: Target = None,
+    profiles_dir: ProfilesDir = None,
+) -> None:
+    """Show the records in quarantine: reason, field, message, record and place. Starts no Spark."""
+    from headwaters.streams.quarantine import read_quarantine
+    from headwaters.streams.showing import lines
+    from headwaters.streams.stream import Stream
+
+    project, contracts = _contracts([stream] if stream else None, None, target, profiles_dir)
+    found = [(one, read_quarantine(Stream.of(project, one), settled, limit)) for one in contracts]
+    for line in lines(found):
+        typer.echo(line)
+
+
+@quarantine_app.command("settle")
+def quarantine_settle(
+    stream: StreamName,
+    where: Where,
+    reason: Annotated[str, typer.Option(help="Why these records need no more work.")],
+    apply: Apply = False,
+    target: Target = None,
+    profiles_dir: ProfilesDir = None,
+) -> None:
+    """Settle records that were corrected by others, or never will be: they no longer count as bad.
+
+    They stay in quarantine with the reason, and still count in the reconciliation. Replays leave them out.
+    """
+    from headwaters.streams.ingestion.settle import settle
+    from headwaters.streams.showing import settlement
+
+    project, [contract] = _contracts([stream], None, target, profiles_dir)
+    done = settle(project, contract, where, reason, apply)
+    for line in settlement(stream, done):
+        typer.echo(line)
+
+
+@quarantine_app.command("reopen")
+def quarantine_reopen(
+    stream: StreamName,
+    where: Where,
+    apply: Apply = False,
+    target: Target = None,
+    profiles_dir: ProfilesDir = None,
+) -> None:
+    """Undo settlements: the records count as bad again."""
+    from headwaters.streams.ingestion.settle import settle
+
+    project, [contract] = _contracts([stream], None, target, profiles_dir)
+    done = settle(project, contract, where, None, apply)
+    verb = "opened again" if apply else "would open again (--apply opens them)"
+    typer.echo(f"{stream}: {done.records:,} {verb}")
 
 
 @app.command()

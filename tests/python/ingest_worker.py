@@ -30,7 +30,9 @@ from headwaters.streams.ingestion import guards, writer
 from headwaters.streams.ingestion import run as ingest
 from headwaters.streams.ingestion.reconcile import audit, summarise
 from headwaters.streams.ingestion.replay import replay
+from headwaters.streams.ingestion.settle import settle
 from headwaters.streams.ingestion.spark import start_spark
+from headwaters.streams.showing import settlement
 from headwaters.tables import delta_tables as tables
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -175,6 +177,14 @@ def respond(spark: Any, request: dict[str, Any]) -> Any:
             name: str(d) if isinstance(d, WorkError) else [d.accepted, d.refused]
             for name, d in done.items()
         }
+    if "settle" in request:
+        os.environ["HEADWATERS_LAKE"] = request["lake"]
+        contract = parse_contract(request["settle"])
+        asked = (request["where"], request["reason"], request["apply"])
+        try:
+            return list(settlement(contract.name, settle(Project(ROOT), contract, *asked, spark)))
+        except (UserError, WorkError) as error:
+            return [str(error)]
     if "kill" in request:
         kill_at(**request.pop("kill"))
     return run(spark, **request)

@@ -15,7 +15,7 @@ import pytest
 import typer
 from rich.text import Text
 
-from headwaters.cli import app
+from headwaters.cli import ShowByDefault, app
 from headwaters.platform.manifest import load_compiled
 from headwaters.platform.project import Project
 from headwaters.report.lineage.tables import tables_of
@@ -50,6 +50,8 @@ def understands(command: Any, arguments: list[str]) -> None:
     """
     rest = list(arguments)
     while hasattr(command, "commands"):
+        if isinstance(command, ShowByDefault) and rest[:1] and rest[0] not in command.commands:
+            rest = ["show", *rest]
         assert rest, f"{command.name} wants a sub-command"
         assert rest[0] in command.commands, f"no command {rest[0]} in {arguments}"
         command = command.commands[rest.pop(0)]

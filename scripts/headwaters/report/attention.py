@@ -43,7 +43,8 @@ def _streams(lake: Lake) -> Iterator[Attention]:
             yield Attention("bad", f"the stream {stream.name} failed: {stream.error}", "streams")
         elif stream.interrupted:
             yield Attention("warn", f"a batch of {stream.name} is not finished", "streams")
-        if stream.batches and (last := stream.batches[-1]).quarantined:
+        bad = stream.batches and stream.quarantined != 0
+        if bad and (last := stream.batches[-1]).quarantined:
             records = number(last.rows + last.quarantined, "record")
             text = f"{last.quarantined:,} of {records} in the last batch of {stream.name}"
             are = "is" if last.quarantined == 1 else "are"

@@ -37,7 +37,7 @@ class Backlog:
 
 @dataclass(frozen=True)
 class Stream:
-    """A stream: rows in bronze, records in quarantine by reason, and its backlog.
+    """A stream: rows in bronze, open records in quarantine by reason, and its backlog.
 
     `error` is the reason of its last failure. `batches` are the newest ones, oldest first.
     `read_up_to` is a position in its source, in the source's terms.
@@ -54,10 +54,11 @@ class Stream:
     last_batch: datetime | None
     read_up_to: str = ""
     batches: tuple[Batch, ...] = ()
+    settled: int = 0
 
     @property
     def quarantined(self) -> int | None:
-        """Return the number of records in quarantine."""
+        """Return the number of open records in quarantine."""
         return None if self.quarantine is None else sum(self.quarantine.values())
 
     @property

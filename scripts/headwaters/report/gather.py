@@ -239,7 +239,7 @@ class Gatherer:
                 "reasons",
                 folder,
                 (its.id, its.version),
-                lambda: records.reasons(folder),
+                lambda: records.reasons(folder, [name for name, _ in its.columns]),
             )
         return Stream(
             name=contract.name,
@@ -253,6 +253,7 @@ class Gatherer:
             last_batch=told.last,
             read_up_to=told.position,
             batches=tuple(batches.get(contract.name, ())[-MOST_BATCHES:]),
+            settled=told.settled,
         )
 
     def _journal(self) -> dict[str, list[Batch]]:

@@ -236,7 +236,7 @@ def _stream(stream: Stream) -> StreamRow:
         said = Said("bad", "failed")
     elif stream.interrupted:
         said = Said("warn", "a batch is not finished")
-    elif batches and batches[-1].quarantined:
+    elif batches and batches[-1].quarantined and stream.quarantined != 0:
         said = Said("warn", "quarantined")
     elif stream.backlog is None:
         said = Said("quiet", "backlog unknown")

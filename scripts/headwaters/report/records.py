@@ -15,6 +15,7 @@ from deltalake import DeltaTable
 
 from headwaters.platform.delta_rs import query, read, without_panic
 from headwaters.report.facts import Evaluation, Expectation, Operation
+from headwaters.streams.quarantine import has_settled
 
 MOST_OPERATIONS = 200
 MOST_EVALUATIONS = 30
@@ -80,9 +81,11 @@ def expectations(table: Path, has: Iterable[str]) -> tuple[Expectation, ...]:
     )
 
 
-def reasons(table: Path) -> dict[str, int]:
-    """Return the number of records in a stream's quarantine by reason, the most first."""
-    sql = "select reason, count(*) as records from t group by reason order by records desc, reason"
+def reasons(table: Path, has: Iterable[str]) -> dict[str, int]:
+    """Return the number of open records in a stream's quarantine by reason, the most first."""
+    open_ones = "where settled is null" if has_settled(has) else ""
+    sql = f"select reason, count(*) as records from t {open_ones} group by reason"
+    sql += " order by records desc, reason"
     return {str(row["reason"]): int(row["records"]) for row in _rows(table, sql)}
 
 

@@ -89,6 +89,18 @@ def test_a_stream_its_quarantine_and_its_batches(lake: SmallLake) -> None:
     assert found.problems == ()
 
 
+def test_settled_records_of_a_quarantine_are_counted_apart(lake: SmallLake) -> None:
+    lake.stream("orders")
+    lake.write("bronze.orders", {"id": [1]}, ago(hours=3))
+    settled: dict[str, list[Any]] = {
+        "reason": ["type", "type", "malformed"],
+        "settled": ["sent again", None, "lost"],
+    }
+    lake.write("bronze.orders_quarantine", settled, ago(hours=3))
+    (stream,) = lake.read().streams
+    assert (stream.quarantine, stream.quarantined, stream.settled) == ({"type": 1}, 1, 2)
+
+
 def test_a_table_and_a_model_that_reads_it(lake: SmallLake) -> None:
     lake.stream("orders")
     lake.model("silver.paid", ["source.orders"], runs_every="6 hours")

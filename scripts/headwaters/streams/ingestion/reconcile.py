@@ -26,6 +26,7 @@ from headwaters.streams.ingestion.inputs import source_of
 from headwaters.streams.ingestion.spark import start_spark
 from headwaters.streams.ingestion.stream_errors import coded
 from headwaters.streams.ingestion.widening import widened
+from headwaters.streams.quarantine import counted
 from headwaters.streams.sources.base import Balance, Moment
 from headwaters.streams.stream import Stream
 from headwaters.tables.delta_log import first_after, version
@@ -116,7 +117,13 @@ def moment(stream: Stream) -> Moment:
     raise WorkError("HW_RECONCILIATION", "its tables change without a pause: try again")
 
 
-def summarise(name: str, balances: Sequence[Balance] | CodedError) -> list[str]:
+def settled_records(project: Project, contract: Contract) -> int:
+    """Return the number of settled records in a stream's quarantine."""
+    found = counted(Stream.of(project, contract).quarantine)
+    return found.settled if found else 0
+
+
+def summarise(name: str, balances: Sequence[Balance] | CodedError, settled: int = 0) -> list[str]:
     """Return one line for a stream, and one for each wrong unit."""
     if isinstance(balances, CodedError):
         said = balances.text.removeprefix(f"{name}: ")
@@ -134,6 +141,7 @@ def summarise(name: str, balances: Sequence[Balance] | CodedError) -> list[str]:
     if beside := ", ".join(dict.fromkeys(name for b in balances for name in b.beside)):
         gone += f"; {beside}: not compared where they were declared later"
     counts = f"{read:,} read = {bronze:,} bronze + {quarantine:,} quarantined"
+    counts += f" ({settled:,} settled)" if settled else ""
     lines = [f"{name}: {counts}: {verdict}{gone}"]
     lines += [
         f"  {b.unit}: {b.read:,} read, {b.bronze:,} bronze, {b.quarantine:,} quarantined, "

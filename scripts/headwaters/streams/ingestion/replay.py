@@ -27,6 +27,7 @@ from headwaters.streams.formats.registry import format_of
 from headwaters.streams.ingestion.duplicates import mark_repeated
 from headwaters.streams.ingestion.spark import start_spark
 from headwaters.streams.ingestion.widening import widened
+from headwaters.streams.quarantine import has_settled
 from headwaters.streams.sources.unreadable import FIELD, IS_FILE
 from headwaters.streams.stream import Stream
 from headwaters.tables.delta_log import exists
@@ -89,6 +90,8 @@ def _replay(spark: SparkSession, stream: Stream, dry_run: bool) -> Replayed:
     contract = widened(table, contract)
     bronze = table.at(before)
     rows = Table(spark, stream.quarantine).at(version)
+    if settled := has_settled(rows.columns):
+        rows = rows.where("settled is null")
     files = rows.where(IS_FILE).count()  # without a record to parse
     parsed = _parsed(contract, rows.where(f"({IS_FILE}) is not true"), bronze)
     accepted, refused = _counted(parsed)
@@ -104,7 +107,7 @@ def _replay(spark: SparkSession, stream: Stream, dry_run: bool) -> Replayed:
         *[F.col(f"`{name}`").cast(kind).alias(name) for name, kind in contract.bronze_columns()]
     )
     table.append(moved, f"{stream.checkpoint.app_id}:replay", version)
-    _leave(quarantine, contract, parsed)
+    _leave(quarantine, contract, parsed, settled)
     note.unlink()
     return Replayed(accepted, refused)
 
@@ -120,12 +123,13 @@ def _counted(parsed: DataFrame) -> tuple[int, Counter[str]]:
     return accepted, refused
 
 
-def _leave(quarantine: DeltaTable, contract: Contract, parsed: DataFrame) -> None:
-    """Delete records from quarantine that bronze now has."""
+def _leave(quarantine: DeltaTable, contract: Contract, parsed: DataFrame, settled: bool) -> None:
+    """Delete records from quarantine that bronze now has, and no settled ones."""
     good = parsed.where("_bad is null")
     keys = ["_raw", *contract.origin, "_batch_id"]
     columns = {"_raw": "record"}
     same = " and ".join(f"q.`{columns.get(key, key)}` <=> s.`{key}`" for key in keys)
+    same += " and q.settled is null" * settled
     moves = good.select(*keys, F.lit(False).alias("_stays")).distinct()
     if contract.stream.deduplicate:
         moves = moves.unionByName(_stay(contract, parsed, keys), allowMissingColumns=True)

@@ -14,6 +14,7 @@ from headwaters.platform.errors import CodedError
 from headwaters.platform.project import Project
 from headwaters.streams.contract import Contract
 from headwaters.streams.ingestion.inputs import refresh_backlog, source_of
+from headwaters.streams.quarantine import counted
 from headwaters.streams.stream import Stream
 from headwaters.tables.delta_log import snapshot
 
@@ -21,6 +22,8 @@ from headwaters.tables.delta_log import snapshot
 @dataclass(frozen=True)
 class Status:
     """One stream: its source, its written rows, its backlog, and its last error.
+
+    `quarantined` are the open records in quarantine, without the settled ones.
 
     `pending` is None if unknown. `interrupted` is true if a batch was planned and not completed.
     """
@@ -36,6 +39,7 @@ class Status:
     pending: Pending | None
     interrupted: bool
     error: str | None
+    settled: int = 0
 
     @property
     def behind(self) -> str:
@@ -55,6 +59,7 @@ def status(project: Project, contract: Contract) -> Status:
     except CodedError as problem:
         stream.pending, error = None, str(problem)
     bronze, quarantine = snapshot(stream.bronze), snapshot(stream.quarantine)
+    bad = counted(stream.quarantine)
     return Status(
         name=contract.name,
         source=source_of(stream).describe(),
@@ -62,11 +67,12 @@ def status(project: Project, contract: Contract) -> Status:
         position=position,
         last=stream.checkpoint.committed_at,
         rows=bronze.rows if bronze else 0,
-        quarantined=quarantine.rows if quarantine else 0,
+        quarantined=bad.open if bad else None,
         bytes=sum(table.bytes for table in (bronze, quarantine) if table),
         pending=stream.pending,
         interrupted=stream.checkpoint.unfinished,
         error=error,
+        settled=bad.settled if bad else 0,
     )
 
 

@@ -1,0 +1,93 @@
+"""`headwaters quarantine settle` and `reopen`: mark records that need no more work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from delta.tables import DeltaTable
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from headwaters.platform.errors import UserError, WorkError
+from headwaters.platform.project import Project
+from headwaters.platform.spark_errors import one_line
+from headwaters.platform.sql import ended
+from headwaters.streams.contract import Contract
+from headwaters.streams.ingestion.spark import start_spark
+from headwaters.streams.quarantine import SETTLED, has_settled
+from headwaters.streams.stream import Stream
+from headwaters.tables.delta_log import exists
+from headwaters.tables.delta_tables import Table
+
+
+@dataclass(frozen=True)
+class Settled:
+    """The number of records that a settlement matches, and its moment if it was applied."""
+
+    records: int
+    at: datetime | None = None
+
+
+def settle(
+    project: Project,
+    contract: Contract,
+    where: str,
+    reason: str | None,
+    apply: bool,
+    spark: SparkSession | None = None,
+) -> Settled:
+    """Settle the open records that a condition matches; without a reason, open settled ones again.
+
+    Without `apply` it only counts. Raises UserError if no record matches.
+    """
+    given = spark
+    spark = given or start_spark(project)
+    try:
+        stream = Stream.of(project, contract)
+        with stream.checkpoint.held():
+            return _settle(spark, stream, where, reason, apply)
+    finally:
+        if given is None:
+            spark.stop()
+
+
+def _settle(
+    spark: SparkSession, stream: Stream, where: str, reason: str | None, apply: bool
+) -> Settled:
+    if (stream.checkpoint.path / "replay.json").exists():
+        raise WorkError(
+            "HW_INTERRUPTED_STREAM",
+            "a replay was interrupted: complete it with `headwaters replay --select "
+            f"{stream.contract.name} --apply`",
+        )
+    records = 0
+    condition = f"settled is {'' if reason else 'not '}null and ({ended(where)})"
+    if exists(stream.quarantine):
+        table = Table(spark, stream.quarantine)
+        rows = table.now()
+        is_new = not has_settled(rows.columns)
+        if is_new:
+            rows = rows.withColumns({name: F.lit(None).cast(kind) for name, kind in SETTLED})
+        try:
+            records = rows.where(condition).count()
+        except AnalysisException as error:
+            raise UserError("HW_SQL", f"--where {where}: {one_line(error)}") from None
+    if not records:
+        which = "open" if reason else "settled"
+        raise UserError(
+            "HW_NO_ROW_MATCHES",
+            f"{stream.contract.name}: no {which} record in quarantine matches {where}: "
+            f"`headwaters quarantine {stream.contract.name}{'' if reason else ' --settled'}` "
+            "shows the records",
+        )
+    if not apply:
+        return Settled(records)
+    if is_new:
+        table.add_columns(SETTLED)
+    at = datetime.now(UTC)
+    values = {"settled": F.lit(reason), "settled_at": F.lit(at if reason else None)}
+    quarantine = DeltaTable.forPath(spark, str(stream.quarantine))
+    quarantine.update(condition, {name: values[name].cast(kind) for name, kind in SETTLED})
+    return Settled(records, at)

@@ -1,0 +1,169 @@
+"""Test `headwaters quarantine`: records are shown, settled, counted and opened again."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+from ingestion import ROOT, Ingester, bare_project, node
+from typer.testing import CliRunner
+
+from headwaters.cli import app
+from headwaters.platform.project import Project
+from headwaters.streams.contract import parse_contract
+from headwaters.streams.ingestion.reconcile import summarise
+from headwaters.streams.ingestion.settle import Settled
+from headwaters.streams.ingestion.status import status
+from headwaters.streams.quarantine import Quarantine, counted, read_quarantine
+from headwaters.streams.showing import lines, settlement
+from headwaters.streams.sources.base import Balance
+from headwaters.streams.stream import Stream
+
+ORDERS = node({"id": "int", "price": "decimal(6,2)"})
+
+
+def write_quarantine(stream: Stream, *records: tuple[str, bytes, str | None]) -> None:
+    """Write records with a field, their bytes, and the reason of their settlement."""
+    count = len(records)
+    columns: dict[str, Any] = {
+        "reason": ["type"] * count,
+        "field": [field for field, _, _ in records],
+        "message": [f"is not a {field}" for field, _, _ in records],
+        "record": [record for _, record, _ in records],
+        "contract": ["c"] * count,
+        "_source_file": [f"landing/orders/{number}.json" for number in range(count)],
+        "_ingested_at": [datetime(2026, 3, 1, hour, tzinfo=UTC) for hour in range(count)],
+        "_batch_id": pa.array([0] * count, pa.int64()),
+    }
+    if any(settled for _, _, settled in records):
+        columns["settled"] = [settled for _, _, settled in records]
+    write_deltalake(stream.quarantine, pa.table(columns), mode="overwrite", schema_mode="overwrite")
+
+
+@pytest.fixture
+def stream(tmp_path: Path) -> Stream:
+    return Stream.of(bare_project(tmp_path), parse_contract(ORDERS))
+
+
+def shown(stream: Stream, settled: bool = False, limit: int = 20) -> list[str]:
+    return list(lines([(stream.contract, read_quarantine(stream, settled, limit))]))
+
+
+def test_records_are_shown_newest_first_with_the_next_steps(stream: Stream) -> None:
+    assert shown(stream) == ["orders: 0 in quarantine"]
+    write_quarantine(stream, ("id", b"{\x1b[31m", None), ("price", b"{\xff", None))
+    steps = [
+        "contract too strict: change it in models/bronze/orders.yml, then "
+        "`headwaters replay --select orders --apply`",
+        "record wrong: land a corrected one, then "
+        '`headwaters quarantine settle orders --where "…" --reason "…"`',
+    ]
+    newest = [
+        "  type price: is not a price",
+        "    record  {\\xff",
+        "    place   landing/orders/1.json",
+    ]
+    assert shown(stream) == [
+        "orders: 2 in quarantine",
+        *newest,
+        "  type id: is not a id",
+        "    record  {\\x1b[31m",
+        "    place   landing/orders/0.json",
+        *steps,
+    ]
+    older = "  … and 1 older ones (--limit 0 shows all)"
+    assert shown(stream, limit=1) == ["orders: 2 in quarantine", *newest, older, *steps]
+
+
+def test_settled_records_are_counted_apart_and_shown_on_request(stream: Stream) -> None:
+    assert counted(stream.quarantine) == Quarantine(0, 0)
+    write_quarantine(stream, ("id", b"a", None), ("id", b"b", "sent again"))
+    assert counted(stream.quarantine) == Quarantine(1, 1)
+    assert shown(stream)[:2] == ["orders: 1 in quarantine, 1 settled", "  type id: is not a id"]
+    assert shown(stream, settled=True)[1:5] == [
+        "  type id: is not a id",
+        "    record  b",
+        "    place   landing/orders/1.json",
+        "    settled sent again",
+    ]
+    write_quarantine(stream, ("id", b"a", "x"))
+    assert shown(stream) == ["orders: 0 in quarantine, 1 settled"]
+
+
+def test_a_settlement_prints_the_command_that_undoes_it() -> None:
+    assert list(settlement("orders", Settled(3))) == [
+        "orders: 3 would be settled (--apply settles them)"
+    ]
+    at = datetime(2026, 3, 1, 8, 9, 10, 11, tzinfo=UTC)
+    assert list(settlement("orders", Settled(3, at))) == [
+        "orders: 3 settled",
+        "undo: headwaters quarantine reopen orders "
+        "--where \"settled_at = timestamp'2026-03-01T08:09:10.000011Z'\" --apply",
+    ]
+
+
+def test_the_reconciliation_names_settled_records() -> None:
+    balances = [Balance("a.json", 3, 1, 2, 0, 0)]
+    assert summarise("orders", balances, 1) == [
+        "orders: 3 read = 1 bronze + 2 quarantined (1 settled): right"
+    ]
+
+
+def test_the_first_argument_may_be_a_stream() -> None:
+    def usage(*arguments: str) -> str:
+        return CliRunner().invoke(app, ["quarantine", *arguments, "--nope"]).output
+
+    assert "quarantine show [OPTIONS]" in usage("orders")
+    assert "quarantine show [OPTIONS]" in usage()
+    assert "quarantine settle [OPTIONS]" in usage("settle")
+
+
+def test_settled_records_stay_and_no_longer_count(
+    ingester: Ingester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def settle(where: str, reason: str | None, apply: bool = True) -> Any:
+        request = {"settle": ORDERS, "where": where, "reason": reason, "apply": apply}
+        return ingester.ask(lake=str(ingester.lake), **request)
+
+    def state() -> tuple[int | None, int]:
+        found = status(Project(ROOT), parse_contract(ORDERS))
+        return found.quarantined, found.settled
+
+    def audited() -> list[str]:
+        found: list[str] = ingester.ask(lake=str(ingester.lake), audit=[ORDERS])
+        return found
+
+    monkeypatch.setenv("HEADWATERS_LAKE", str(ingester.lake))
+    bad = ['{"id": "x", "price": 1}', '{"id": 2, "price": "much"}', '{"id": 3, "price": "more"}']
+    ingester.land("a.jsonl", '{"id": 1, "price": 1.5}', *bad)
+    ingester.run(ORDERS)
+    assert settle("field = 'weight'", "sent again") == [
+        "[HW_NO_ROW_MATCHES] orders: no open record in quarantine matches field = 'weight': "
+        "`headwaters quarantine orders` shows the records"
+    ]
+    assert settle("no_such", "x")[0].startswith("[HW_SQL] --where no_such: [UNRESOLVED_COLUMN")
+    assert settle("field = 'price'", "sent again", apply=False) == [
+        "orders: 2 would be settled (--apply settles them)"
+    ]
+    assert state() == (3, 0)
+    done, undo = settle("cast(record as string) like '%much%' -- one", "sent again")
+    assert done == "orders: 1 settled"
+    assert state() == (2, 1)
+    # the stream goes on, and a contract that accepts the records moves only the open ones
+    ingester.land("b.jsonl", '{"id": 4, "price": 2}', '{"id": "y", "price": 2}')
+    assert ingester.run(ORDERS) == ["orders  1 rows, 1 quarantined (type id 1)"]
+    looser = node({"id": "int", "price": "string"})
+    request = {"replay": [looser], "dry_run": True}
+    assert ingester.ask(lake=str(ingester.lake), **request) == {"orders": [1, {"type id": 2}]}
+    assert state() == (3, 1)
+    (line,) = audited()
+    assert line == "orders: 6 read = 2 bronze + 4 quarantined: right"
+    where = re.search('--where "(.*)" --apply', undo)
+    assert where
+    assert settle(where[1], None)[0] == "orders: 1 settled"
+    assert state() == (4, 0)
