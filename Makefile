@@ -14,10 +14,7 @@ export DBT_USE_COLORS ?= $(if $(MAKE_TERMOUT),true,false)
 
 .PHONY: run
 run: setup  ## everything: set up, land the sample data, ingest it, build and test the models
-	@$(BIN)/headwaters land
-	@$(BIN)/headwaters ingest --once
-	@$(BIN)/dbt build $$($(BIN)/headwaters engine status > /dev/null && echo --target engine)
-	@$(BIN)/headwaters summary
+	@scripts/run
 
 FINANCE := source:bronze.financial_transactions source:bronze.insurance_claims
 RETAIL := source:bronze.customer_changes source:bronze.product_changes source:bronze.order_changes
