@@ -230,6 +230,11 @@ def serve(
     run(project, contracts, _words(select), options, typer.echo)
 
 
+def _say(text: str) -> None:
+    """Print the progress of a command beside its output."""
+    typer.echo(text, err=True)
+
+
 def _contracts(
     select: Select, exclude: Exclude, target: Target, profiles_dir: ProfilesDir
 ) -> tuple[Project, list[Contract]]:
@@ -302,7 +307,7 @@ def audit(
     from headwaters.streams.ingestion.reconcile import right, settled_records, summarise
 
     project, contracts = _contracts(select, exclude, target, profiles_dir)
-    found = run(project, contracts)
+    found = run(project, contracts, say=_say)
     settled = {contract.name: settled_records(project, contract) for contract in contracts}
     for name, balances in found.items():
         for line in summarise(name, balances, settled[name]):
@@ -354,13 +359,13 @@ def quarantine_settle(
 ) -> None:
     """Settle records that were corrected by others, or never will be: they no longer count as bad.
 
-    They stay in quarantine with the reason, and still count in the reconciliation. Replays leave them out.
+    They stay in quarantine with the reason, and in the reconciliation. Replays leave them out.
     """
     from headwaters.streams.ingestion.settle import settle
     from headwaters.streams.showing import settlement
 
     project, [contract] = _contracts([stream], None, target, profiles_dir)
-    done = settle(project, contract, where, reason, apply)
+    done = settle(project, contract, where, reason, apply, say=_say)
     for line in settlement(stream, done):
         typer.echo(line)
 
@@ -377,7 +382,7 @@ def quarantine_reopen(
     from headwaters.streams.ingestion.settle import settle
 
     project, [contract] = _contracts([stream], None, target, profiles_dir)
-    done = settle(project, contract, where, None, apply)
+    done = settle(project, contract, where, None, apply, say=_say)
     verb = "opened again" if apply else "would open again (--apply opens them)"
     typer.echo(f"{stream}: {done.records:,} {verb}")
 
@@ -443,7 +448,7 @@ def replay(
     from headwaters.streams.ingestion.replay import replay as run
 
     project, contracts = _contracts(select, exclude, target, profiles_dir)
-    replayed = run(project, contracts, dry_run=not apply)
+    replayed = run(project, contracts, dry_run=not apply, say=_say)
     for name, done in replayed.items():
         if isinstance(done, WorkError):
             typer.echo(f"{name}: not replayed: {done}")

@@ -25,7 +25,7 @@ from headwaters.streams.contract import Contract
 from headwaters.streams.formats.problems import problem_of, with_problem
 from headwaters.streams.formats.registry import format_of
 from headwaters.streams.ingestion.duplicates import mark_repeated
-from headwaters.streams.ingestion.spark import start_spark
+from headwaters.streams.ingestion.spark import Say, each, silent, start_spark
 from headwaters.streams.ingestion.widening import widened
 from headwaters.streams.quarantine import has_settled
 from headwaters.streams.sources.unreadable import FIELD, IS_FILE
@@ -47,16 +47,19 @@ def replay(
     contracts: Sequence[Contract],
     dry_run: bool = True,
     spark: SparkSession | None = None,
+    say: Say = silent,
 ) -> dict[str, Replayed | WorkError]:
     """Replay the quarantine of each stream, by name, or return its error; `dry_run` only counts.
 
     A stream cannot be replayed during ingestion, nor after an interrupted batch.
     """
     given = spark
-    spark = given or start_spark(project)
+    spark = given or start_spark(project, say)
     try:
-        streams = [Stream.of(project, contract) for contract in contracts]
-        return {stream.contract.name: _try_replay(spark, stream, dry_run) for stream in streams}
+        return {
+            contract.name: _try_replay(spark, Stream.of(project, contract), dry_run)
+            for contract in each(contracts, "parsing the quarantine of", say)
+        }
     finally:
         if given is None:
             spark.stop()

@@ -15,7 +15,7 @@ from headwaters.platform.project import Project
 from headwaters.platform.spark_errors import one_line
 from headwaters.platform.sql import ended
 from headwaters.streams.contract import Contract
-from headwaters.streams.ingestion.spark import start_spark
+from headwaters.streams.ingestion.spark import Say, silent, start_spark
 from headwaters.streams.quarantine import SETTLED, has_settled
 from headwaters.streams.stream import Stream
 from headwaters.tables.delta_log import exists
@@ -37,13 +37,14 @@ def settle(
     reason: str | None,
     apply: bool,
     spark: SparkSession | None = None,
+    say: Say = silent,
 ) -> Settled:
     """Settle the open records that a condition matches; without a reason, open settled ones again.
 
     Without `apply` it only counts. Raises UserError if no record matches.
     """
     given = spark
-    spark = given or start_spark(project)
+    spark = given or start_spark(project, say)
     try:
         stream = Stream.of(project, contract)
         with stream.checkpoint.held():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Iterator, Sequence
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -11,13 +12,29 @@ from headwaters.platform import lake as lakes
 from headwaters.platform.errors import WorkError, quiet
 from headwaters.platform.project import Project
 from headwaters.platform.spark_driver import driver_settings
+from headwaters.streams.contract import Contract
+
+# Tells a person about the progress of a command.
+Say = Callable[[str], None]
 
 
-def start_spark(project: Project) -> SparkSession:
+def silent(text: str) -> None:
+    """Say nothing."""
+
+
+def each(contracts: Sequence[Contract], what: str, say: Say) -> Iterator[Contract]:
+    """Yield contracts, and say before each how far the work is."""
+    for number, contract in enumerate(contracts, 1):
+        say(f"{what} {contract.name} ({number} of {len(contracts)})")
+        yield contract
+
+
+def start_spark(project: Project, say: Say = silent) -> SparkSession:
     """Start Spark inside this process, with the project's settings and no metastore.
 
     Ingestion opens tables by path, so that dbt can hold the metastore at the same time.
     """
+    say("starting Spark")
     lakes.enter(project.lake)
     builder = SparkSession.builder
     settings = driver_settings(project.lake / "logs", project.spark_settings()) | {
