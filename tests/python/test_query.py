@@ -77,6 +77,11 @@ def test_other_statements_are_refused_without_write(statement: str) -> None:
         check(statement, write=False)
 
 
+def test_a_misspelt_query_is_not_taken_for_a_write() -> None:
+    with pytest.raises(UserError, match="`selct 1` may write, did you mean 'select'\\? `headw"):
+        check("selct 1", write=False)
+
+
 def test_a_missing_table_is_explained_by_the_declarations() -> None:
     declared = Declared({"gold.daily": "dbt build --select daily"})
 
@@ -155,7 +160,7 @@ def test_streams_are_read_before_the_first_dbt_run(
         f"select * from {schema}_raw.returns": r"\[HW_NO_SUCH_TABLE\] .*_raw.returns does not "
         "exist yet: `headwaters ingest --select returns` makes it",
         "select missing from values (1) as t (a)": r"\[HW_SQL\] \[UNRESOLVED_COLUMN.*`a`",
-        "select 'a' from": r"\[HW_SQL\] \[PARSE_SYNTAX_ERROR\]",
+        "select 1 +": r"\[HW_SQL\] \[PARSE_SYNTAX_ERROR\]",
     }
     for wrong, error in errors.items():
         with pytest.raises(CodedError, match=error):

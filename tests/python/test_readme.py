@@ -50,7 +50,7 @@ def understands(command: Any, arguments: list[str]) -> None:
     """
     rest = list(arguments)
     while hasattr(command, "commands"):
-        if isinstance(command, ShowByDefault) and rest[:1] and rest[0] not in command.commands:
+        if isinstance(command, ShowByDefault) and not {*rest[:1]} & {*command.commands}:
             rest = ["show", *rest]
         assert rest, f"{command.name} wants a sub-command"
         assert rest[0] in command.commands, f"no command {rest[0]} in {arguments}"

@@ -79,11 +79,12 @@ def run(project: Project, statement: str | None, options: Options) -> None:
 def check(statement: str, write: bool) -> None:
     """Raise UserError for a statement that writes, unless `--write` was given."""
     if not write and not reads(statement):
-        first = " ".join(statement.split())[:40]
+        short = " ".join(statement.split())[:40]
+        hint = did_you_mean(statement.split()[0], ["select", "with", "show", "describe"])
         raise UserError(
             "HW_READ_ONLY",
-            f"`{first}` may write: `headwaters sql` only reads. Add --write, which asks before it "
-            "runs the statement, or quote a column of such a name in backquotes",
+            f"`{short}` may write{hint or ':'} `headwaters sql` only reads. Add --write, which "
+            "asks before it runs the statement, or quote a column of such a name in backquotes",
         )
 
 
