@@ -7,13 +7,24 @@ those of `type: headwaters` alone. Everything else is in dbt/adapters/headwaters
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from dbt.contracts.graph.manifest import Manifest
 from dbt.plugins.contracts import PluginArtifacts
 from dbt.plugins.manager import dbtPlugin
 from dbt_common.exceptions import CompilationError
 
 from headwaters.platform.dbt_compat import as_hook
+from headwaters.platform.problems import Problem
+from headwaters.streams import declared_tables
 from headwaters.tables import checks
+
+
+def every_problem(manifest: Manifest) -> Iterator[Problem]:
+    """Yield the problems of a manifest; none if the project uses another adapter."""
+    if manifest.metadata.adapter_type == "headwaters":
+        yield from checks.every_problem(manifest)
+        yield from declared_tables.setting_problems(manifest.sources.values())
 
 
 class Headwaters(dbtPlugin):
@@ -22,8 +33,7 @@ class Headwaters(dbtPlugin):
     @as_hook
     def get_manifest_artifacts(self, manifest: Manifest) -> PluginArtifacts:
         """Refuse what nodes declare wrongly; called by each command that writes the manifest."""
-        problems = checks.manifest_problems(manifest)
-        if problems:
+        if problems := checks.some(every_problem(manifest)):
             raise CompilationError("\n".join(map(str, problems)))
         return {}
 

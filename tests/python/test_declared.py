@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dbt_headwaters import every_problem
 from headwaters.analysis.expectations import expectations_of
 from headwaters.platform.delta_version import TABLE_PROPERTIES
 from headwaters.platform.names import nearest, not_allowed, or_nearest
 from headwaters.platform.units import bytes_of, milliseconds_of
-from headwaters.tables.checks import graph_problems, manifest_problems, node_problems
+from headwaters.tables.checks import graph_problems, node_problems, some
 from headwaters.tables.drift import (
     Change,
     bare_expression,
@@ -478,7 +479,7 @@ def test_expectations_are_read_from_config_or_meta() -> None:
     [
         ("3 days", "interval 0 hours", "gold.some runs every 3 days and follows the changes of "),
         ("8 days", None, "gold.base, which keeps them for interval 1 week only"),
-        ("soon", None, "models/gold/some.sql: some: runs_every is 'soon': write a length of time"),
+        ("soon", None, "models/gold/some.sql: some: runs_every: must be a length of time"),
         ("6 hours", "interval 1 day", ""),
         ("30m", None, ""),
     ],
@@ -519,7 +520,7 @@ def test_transactions_are_retained_between_two_triggers(trigger: Any, is_wrong: 
 def manifest(adapter: str, *macros: str) -> Any:
     """Return a manifest with twelve wrong models and a wrong source."""
     config = SimpleNamespace(
-        to_dict=lambda omit_none: {"tblproperties": {"delta.appendOnly": "maybe"}}
+        to_dict=lambda omit_none: {"tblproperties": {"delta.appendOnly": "maybe"}}, meta={}
     )
     models = {str(n): SimpleNamespace(**node(name=f"m{n}") | {"config": config}) for n in range(12)}
     source = node(resource_type="source", identifier="events") | {"config": config}
@@ -533,8 +534,8 @@ def manifest(adapter: str, *macros: str) -> Any:
 
 
 def test_a_project_of_ours_is_checked_and_no_other() -> None:
-    assert manifest_problems(manifest("spark")) == []
-    found = [str(problem) for problem in manifest_problems(manifest("headwaters"))]
+    assert list(every_problem(manifest("spark"))) == []
+    found = [str(problem) for problem in some(every_problem(manifest("headwaters")))]
     assert found[0] == (
         "[HW_PROPERTY_VALUE] models/gold/some.sql: m0: tblproperties: 'delta.appendOnly' is "
         "'maybe', it must be true or false."

@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from dbt.adapters.headwaters.connections import HeadwatersCredentials
-from dbt.adapters.spark.impl import SparkConfig
-from dbt.artifacts.resources.v1.config import NodeConfig
-from dbt.artifacts.resources.v1.seed import SeedConfig
-from dbt.artifacts.resources.v1.snapshot import SnapshotConfig
-from dbt.artifacts.resources.v1.source_definition import SourceConfig
 from dbt_common.exceptions import DbtRuntimeError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwaters.platform.names import misspelt
 from headwaters.tables.appending import appending_problems, macros_of
-from headwaters.tables.checks import graph_problems, node_problems
+from headwaters.tables.checks import graph_problems, node_problems, setting_problems
+from headwaters.tables.dbt_names import known_names
 from headwaters.tables.outer import variable_problems
-from headwaters.tables.settings import (
-    OTHERS,
-    ModelSettings,
-    Part,
-    node_setting_problems,
-    run_config,
-    settings_table,
-)
+from headwaters.tables.setting_types import Part
+from headwaters.tables.settings import ModelSettings, run_config, settings_table
 
 ROOT = Path(__file__).resolve().parents[2]
 PLACE = "models/some.sql: some: "
@@ -106,11 +94,10 @@ def test_a_column_may_misspell_its_keys() -> None:
 
 
 def test_names_of_dbt_are_never_a_slip() -> None:
-    configs = (NodeConfig, SeedConfig, SnapshotConfig, SourceConfig, SparkConfig)
-    of_dbt = {field.name for config in configs for field in fields(config)}
-    names = list(ModelSettings.model_fields)
-    assert {name for name in of_dbt - OTHERS if misspelt(name, names)} == set()
-    assert problems(dict.fromkeys(OTHERS - {"materialized", "meta"}, "x")) == []
+    valued = {"materialized", "meta", "event_time", "on_schema_change"}
+    for kind in ("model", "seed", "snapshot", "source"):
+        given = dict.fromkeys(known_names() - valued, "x")
+        assert [p for p in problems(given, resource_type=kind, alias="a") if NOT_OURS in p] == []
 
 
 @given(st.sampled_from([*ModelSettings.model_fields]))
@@ -121,48 +108,51 @@ def test_an_empty_setting_is_left_out(name: str) -> None:
         assert ModelSettings.of({"meta": {name: empty}}) == ModelSettings()
 
 
-SHARE = "write a share of the rows, 0.3 for 30 %"
+SHARE = "must be a share of the rows, 0.3 for 30 %"
+COLUMNS = "must be a column, or a list of columns"
 
 
 @pytest.mark.parametrize(
     ("setting", "value", "line"),
     [
-        ("on_gap", "fial", "'fial', did you mean 'fail': allowed are rebuild, fail"),
-        ("on_gap", ["fail"], "'['fail']': allowed are rebuild, fail"),
-        ("on_gap", True, "'True': allowed are rebuild, fail"),
-        ("on_lookup_change", "no", "'no': allowed are rebuild, ignore"),
-        ("refresh", "full", "'full': allowed are auto, incremental, strict"),
-        ("on_foreign_write", 1, "'1': allowed are rebuild, fail, warn"),
-        ("apply_by", "key", "'key', did you mean 'keys': allowed are keys, merge"),
-        ("incremental_proof", "none", "'none': allowed are rules, sample"),
-        ("replace_above", "much", f"'much': {SHARE}"),
-        ("replace_above", -1, f"'-1': {SHARE}"),
-        ("replace_above", "nan", f"'nan': {SHARE}"),
-        ("replace_above", True, f"'True': {SHARE}"),
-        ("replace_above", [0.3], f"'[0.3]': {SHARE}"),
-        ("latest_by", {"at": 1}, "'{'at': 1}': write a column, or a list of columns"),
-        ("prune_by", [1], "'[1]': write a column, or a list of columns"),
-        ("unique_key", ["id", ""], "'['id', '']': write a column, or a list of columns"),
+        ("on_gap", "fial", "not allowed, did you mean 'fail'? (allowed: rebuild, fail)"),
+        ("on_gap", ["fail"], "not allowed, did you mean 'fail'? (allowed: rebuild, fail)"),
+        ("on_gap", True, "not allowed (allowed: rebuild, fail)"),
+        ("on_lookup_change", "no", "not allowed (allowed: rebuild, ignore)"),
+        ("refresh", "full", "not allowed (allowed: auto, incremental, strict)"),
+        ("on_foreign_write", 1, "not allowed (allowed: rebuild, fail, warn)"),
+        ("apply_by", "key", "not allowed, did you mean 'keys'? (allowed: keys, merge)"),
+        ("incremental_proof", "none", "not allowed (allowed: rules, sample)"),
+        ("replace_above", "much", SHARE),
+        ("replace_above", -1, SHARE),
+        ("replace_above", "nan", SHARE),
+        ("replace_above", True, SHARE),
+        ("replace_above", [0.3], SHARE),
+        ("latest_by", {"at": 1}, COLUMNS),
+        ("prune_by", [1], COLUMNS),
+        ("unique_key", ["id", ""], COLUMNS),
+        ("allow_nondeterministic", True, "must be a list of functions, such as [current_date]"),
         (
             "allow_nondeterministic",
-            True,
-            "'True': write a list of functions, such as [current_date]",
+            ["curent_date"],
+            "there is no function 'curent_date', did you mean 'current_date'?",
         ),
-        (
-            "derived",
-            ["a"],
-            "'['a']': write a mapping of columns to expressions, such as {mean: total / rows}",
-        ),
-        ("tblproperties", "x", "'x': write a mapping of names to values"),
-        ("maintenance", ["x"], "'['x']': write a mapping of names to values"),
-        ("allow_protocol_upgrade", "yes", "'yes': write true or false"),
-        ("review_examples", 1, "'1': write true or false"),
+        ("derived", ["a"], "must be a mapping of columns to expressions: {mean: total / rows}"),
+        ("tblproperties", "x", "must be a mapping of names to values"),
+        ("maintenance", ["x"], "must be a mapping of names to values"),
+        ("allow_protocol_upgrade", "yes", "must be true or false"),
+        ("review_examples", 1, "must be true or false"),
+        ("runs_every", "daily", "must be a length of time, such as 1 day or 6 hours"),
     ],
 )
 def test_a_wrong_value_is_named_with_what_is_right(setting: str, value: Any, line: str) -> None:
-    assert problems({setting: value}) == [f"[HW_SETTING] {setting} is {line}"]
+    code = "HW_DURATION" if setting == "runs_every" else "HW_SETTING"
+    expected = f"[{code}] {setting}: {line} (given: {value!r})"
+    if line.startswith("not allowed"):
+        expected = f"[{code}] {setting}: '{value}' is {line.replace('allowed', 'allowed here', 1)}"
+    assert problems({setting: value}) == [expected]
     if setting not in ("unique_key", "refresh"):  # they have no meaning in meta
-        assert problems({"meta": {setting: value}}) == [f"[HW_SETTING] {setting} is {line}"]
+        assert problems({"meta": {setting: value}}) == [expected]
 
 
 def test_a_value_may_be_the_text_that_jinja_gives() -> None:
@@ -207,11 +197,15 @@ IGNORE = "on_lookup_change is ignore"
             {"refresh": "strict"},
             "[HW_SETTING] {} refresh is strict, and every change replaces the table",
         ),
-        ("merge", {"refresh": "strict"}, None),
+        (
+            "merge",
+            {"refresh": "strict"},
+            "[HW_SETTING] refresh belongs to headwaters' strategies and does nothing with merge",
+        ),
         ("auto", {"unique_key": "id", "on_lookup_change": "ignore"}, None),
         ("change_feed", {"unique_key": "id", "latest_by": "at"}, None),
         ("signed_sum", {"unique_key": "id", "derived": {"mean": "a / b"}}, None),
-        ("merge", {"on_gap": "fail"}, None),
+        ("merge", {"unique_key": "id"}, None),
         ("append", {}, None),
         ("signed_sum", {}, "[HW_NO_UNIQUE_KEY] {} there is no unique_key: name the column"),
         ("history", {"unique_key": []}, "[HW_NO_UNIQUE_KEY] {} there is no unique_key"),
@@ -224,17 +218,17 @@ IGNORE = "on_lookup_change is ignore"
         (
             "affected_keys",
             {"latest_by": "at"},
-            "[HW_SETTING] {} latest_by belongs to change_feed and would do nothing here",
+            "[HW_SETTING] latest_by belongs to change_feed and does nothing with affected_keys",
         ),
         (
             "auto",
             {"derived": {"a": "b"}},
-            "[HW_SETTING] {} derived belongs to a strategy that is named: remove it, or name",
+            "[HW_SETTING] derived belongs to signed_sum and does nothing with auto: remove it, or",
         ),
         (
             "auto",
             {"incremental_proof": "sample"},
-            "[HW_SETTING] {} incremental_proof belongs to a strategy that is named",
+            "[HW_SETTING] incremental_proof belongs to change_feed, affected_keys, signed_sum, ",
         ),
         (
             "replace",
@@ -280,7 +274,7 @@ def test_a_stream_is_of_a_source() -> None:
     line = "[HW_SETTING] stream belongs to a source, and does nothing here"
     assert problems(config) == [line]
     assert problems({"meta": {"stream": "finance"}}) == []  # a user's own key
-    assert node_setting_problems(node(config, resource_type="source")) == []
+    assert setting_problems(node(config, resource_type="source")) == []
 
 
 # --- models that append their whole query ---------------------------------------------------------

@@ -9,13 +9,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from dbt.artifacts.resources.v1.config import ContractConfig
+from dbt.artifacts.resources.v1.model import ModelConfig
+from dbt.artifacts.resources.v1.seed import SeedConfig
+from dbt.artifacts.resources.v1.snapshot import SnapshotConfig, SnapshotMetaColumnNames
+from dbt.artifacts.resources.v1.source_definition import SourceConfig
 from dbt.config.profile import Profile, read_profile
 from dbt.config.project import load_raw_project
 from dbt.config.renderer import ProfileRenderer
+from dbt.contracts.graph import unparsed
 from dbt_common.clients.jinja import get_environment
 from dbt_common.context import set_invocation_context
 from dbt_common.contracts.config.base import BaseConfig
@@ -92,6 +98,42 @@ def as_hook(method: _Method) -> _Method:
     """Mark a method of a plugin as a hook; otherwise dbt puts its name before its errors."""
     setattr(method, "is_dbt_hook", True)  # noqa: B010 - mypy knows no such field
     return method
+
+
+def config_fields(kind: str) -> frozenset[str]:
+    """Return the settings in the config of a `model`, `seed`, `snapshot` or `source`."""
+    from dbt.adapters.spark.impl import SparkConfig  # slow to import
+
+    of_dbt = {"model": ModelConfig, "seed": SeedConfig, "snapshot": SnapshotConfig}
+    if kind == "source":
+        return _fields(SourceConfig)
+    return _fields(of_dbt[kind]) | _fields(SparkConfig)
+
+
+def part_fields(setting: str) -> frozenset[str]:
+    """Return the keys of a setting that is a mapping."""
+    of_dbt = {
+        "contract": ContractConfig,
+        "snapshot_meta_column_names": SnapshotMetaColumnNames,
+    }
+    return _fields(of_dbt[setting])
+
+
+def entry_fields(section: str) -> frozenset[str]:
+    """Return the properties of an entry in YAML: of `models`, `seeds`, `sources` or `tables`."""
+    of_dbt = {
+        "models": unparsed.UnparsedModelUpdate,
+        "sources": unparsed.UnparsedSourceDefinition,
+        "tables": unparsed.UnparsedSourceTableDefinition,
+    }
+    return _fields(of_dbt.get(section, unparsed.UnparsedNodeUpdate))
+
+
+def _fields(of_dbt: Any) -> frozenset[str]:
+    """Return the names of a dataclass, with their other spellings (`pre-hook`)."""
+    found = [field for field in fields(of_dbt) if not field.name.startswith("_")]
+    aliases = {field.metadata["alias"] for field in found if "alias" in field.metadata}
+    return frozenset(field.name for field in found) | aliases
 
 
 def spark_session(connections: Any) -> Any:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Annotated, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
-from pydantic_core import PydanticKnownError
+from pydantic_core import ErrorDetails, PydanticKnownError
 
 from headwaters.platform.names import not_allowed
 from headwaters.platform.units import bytes_of, milliseconds_of
@@ -72,16 +72,28 @@ def one_of(names: Iterable[str]) -> BeforeValidator:
     return BeforeValidator(check)
 
 
-def explain(error: ValidationError, model: type[BaseModel], root: str) -> str:
+def explain(error: ValidationError, model: type[BaseModel], root: str = "") -> str:
     """Return the first problem of a pydantic error, as one line for a person."""
-    # misspelt keys first; in a union of words and a mapping, the mapping's problem
-    problem = min(
+    return explained(error, model, root)[0]
+
+
+def explained(error: ValidationError, model: type[BaseModel], root: str = "") -> list[str]:
+    """Return the problems of a pydantic error, each as one line; misspelt keys come first.
+
+    `root` is the place of the model's keys: `config.meta.stream`.
+    """
+    # of the problems of a union of words and a mapping, the mapping's come first
+    problems = sorted(
         error.errors(),
         key=lambda p: (
             p["type"] != "extra_forbidden",
             p["type"] == "literal_error" and isinstance(p["input"], Mapping),
         ),
     )
+    return [_line(problem, model, root) for problem in problems]
+
+
+def _line(problem: ErrorDetails, model: type[BaseModel], root: str) -> str:
     path = [str(part) for part in problem["loc"] if not _names_a_type(part)]
     key = ".".join(filter(None, [root, *path]))
     kind = problem["type"]

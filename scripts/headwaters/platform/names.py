@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import SequenceMatcher, get_close_matches
-
-# Minimal similarity of a misspelt name: one or two letters differ, or their order.
-_ALIKE, _MIXED = 0.85, 0.7
+from difflib import get_close_matches
 
 
 def nearest(given: object, names: Iterable[str], prefix: str = "") -> str | None:
@@ -50,14 +47,50 @@ def misspelt(given: object, names: Iterable[str]) -> str | None:
     """Return the name that a text misspells; None for one of the names, and for any other word.
 
     Stricter than `nearest`: there the name is wrong in any case, but here the text may be a valid
-    name.
+    name. One edit makes a slip: a letter too many, missing, replaced or in another order. Long
+    names may have two.
     """
     names = list(names)
     if given in names:
         return None
     text = str(given).lower().replace("-", "_")
-    for name in names:
-        is_mixed = sorted(text) == sorted(name)
-        if SequenceMatcher(None, text, name).ratio() >= (_MIXED if is_mixed else _ALIKE):
-            return name
-    return None
+    return next((name for name in names if _is_slip(text, name)), None)
+
+
+def _is_slip(text: str, name: str) -> bool:
+    """Return true if a text is a name in other letters, or a slip of it."""
+    if text == name:
+        return True
+    length = len(name)
+    if length < 4 or abs(len(text) - length) > 2:
+        return False
+    edits = _edits(text, name)
+    if edits > 1:
+        return edits == 2 and length > 9 and _differs_in_long_words(text, name)
+    # other words differ from a short name by one letter: `owned` from `owner`
+    is_mixed, more = sorted(text) == sorted(name), len(text) - length
+    return is_mixed or length > 5 or more < 0 or (length == 5 and more > 0)
+
+
+def _differs_in_long_words(text: str, name: str) -> bool:
+    """Return true unless both edits are in one short word: `updated_by` is no `updated_at`."""
+    words, others = text.split("_"), name.split("_")
+    return len(words) != len(others) or all(
+        _edits(word, other) <= (2 if len(other) > 9 else 1)
+        for word, other in zip(words, others, strict=True)
+    )
+
+
+def _edits(text: str, name: str) -> int:
+    """Return the number of inserted, deleted, replaced and transposed letters."""
+    before: list[int] = []
+    last = list(range(len(name) + 1))
+    for i, letter in enumerate(text, 1):
+        row = [i]
+        for j, other in enumerate(name, 1):
+            edits = min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (letter != other))
+            if before and j > 1 and letter == name[j - 2] and other == text[i - 2]:
+                edits = min(edits, before[j - 2] + 1)
+            row.append(edits)
+        before, last = last, row
+    return last[-1]

@@ -24,7 +24,7 @@ from headwaters.platform.nodes import Config, Node, as_tuple, setting
 from headwaters.platform.problems import Problem
 from headwaters.platform.sql import ended
 from headwaters.tables.commits import as_mapping, as_names
-from headwaters.tables.settings import is_empty
+from headwaters.tables.setting_types import is_empty
 from headwaters.tables.stock_settings import StockSettings, stock_settings
 
 _DIGITS = {"tinyint": 10, "smallint": 10, "int": 10, "bigint": 20}

@@ -342,14 +342,7 @@ def parse_contract(node: Mapping[str, Any]) -> Contract:
                 "for one: rename one of them",
             )
         seen[name.lower()] = name
-    if problem := _unread_problem(meta["stream"]):
-        raise UserError("HW_CONTRACT_CLIENT", f"{where}: config.meta.stream.{problem}")
-    try:
-        stream = Stream.model_validate(meta["stream"])
-    except ValidationError as error:
-        raise UserError(
-            "HW_CONTRACT", f"{where}: {explain(error, Stream, 'config.meta.stream')}"
-        ) from None
+    stream = stream_of(where, meta["stream"])
     try:
         contract = Contract(
             name=node["name"],
@@ -367,6 +360,18 @@ def parse_contract(node: Mapping[str, Any]) -> Contract:
     if problem := _changes_by_itself(contract):
         raise UserError("HW_CONTRACT_EXPRESSION", f"{where}: {problem}")
     return contract
+
+
+def stream_of(where: str, declared: object) -> Stream:
+    """Return the settings of a stream. Raises UserError with the place, the key and its values."""
+    if problem := _unread_problem(declared):
+        raise UserError("HW_CONTRACT_CLIENT", f"{where}: config.meta.stream.{problem}")
+    try:
+        return Stream.model_validate(declared)
+    except ValidationError as error:
+        raise UserError(
+            "HW_CONTRACT", f"{where}: {explain(error, Stream, 'config.meta.stream')}"
+        ) from None
 
 
 def _storable(name: str) -> str:

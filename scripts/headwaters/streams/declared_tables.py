@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
 from headwaters.platform.errors import UserError
+from headwaters.platform.problems import Problem
 from headwaters.platform.sql import identifier
-from headwaters.streams.contract import parse_contract
+from headwaters.streams.contract import parse_contract, stream_of
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,18 @@ def stream_problem(node: Mapping[str, Any]) -> str | None:
     except UserError as error:
         return str(error)
     return None
+
+
+def setting_problems(sources: Iterable[Any]) -> Iterator[Problem]:
+    """Yield the wrong settings of streams, by the sources of dbt's manifest."""
+    for source in sources:
+        declared = source.config.meta.get("stream")
+        if isinstance(declared, Mapping):  # anything else is a key of the project's own
+            where = f"{source.original_file_path}: {source.source_name}.{source.name}"
+            try:
+                stream_of(where, declared)
+            except UserError as error:
+                yield Problem(error.code, error.text)
 
 
 def unavailable_columns(

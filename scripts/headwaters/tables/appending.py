@@ -14,7 +14,7 @@ from jinja2 import TemplateError, nodes
 
 from headwaters.platform.nodes import Node
 from headwaters.platform.problems import Problem
-from headwaters.tables.settings import is_empty
+from headwaters.tables.setting_types import is_empty
 
 # Names in queries that depend on the run: dbt's function, and the model's own table.
 _MARKS = frozenset({"is_incremental", "this"})

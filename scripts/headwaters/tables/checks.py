@@ -7,25 +7,36 @@ a run.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headwaters.analysis.expectations import expectation_problems
 from headwaters.platform.nodes import Node, place_of
 from headwaters.platform.problems import Problem
 from headwaters.tables.appending import MacroOf, appending_problems, macros_of
+from headwaters.tables.fitting import fitting_problems, names_of
+from headwaters.tables.misspelt import beside_problems, macro_problems, name_problems
 from headwaters.tables.policy import policy_problems
 from headwaters.tables.properties import build_problems, property_problems
 from headwaters.tables.publications import declared as published
 from headwaters.tables.publications import publication_problems
 from headwaters.tables.retention import feed_retention_problems, stream_retention_problems
-from headwaters.tables.settings import node_setting_problems, strategy_problems
+from headwaters.tables.settings import strategy_problems, value_problems
 from headwaters.tables.stock_settings import stock_problems
 
 if TYPE_CHECKING:
     from dbt.contracts.graph.manifest import Manifest
 
 _TYPES = ("model", "seed", "snapshot", "source")
+_SECTIONS = ("models", "seeds", "snapshots", "sources")
 _SHOWN = 10
+
+
+def setting_problems(node: Node) -> list[Problem]:
+    """Return the problems of the names and values of a node's settings."""
+    config = node["config"]
+    values = (*value_problems(config), *stock_problems(config, node["resource_type"]))
+    return [*name_problems(node), *values]
 
 
 def node_problems(node: Node) -> Iterator[Problem]:
@@ -33,41 +44,75 @@ def node_problems(node: Node) -> Iterator[Problem]:
     config, kind = node["config"], node["resource_type"]
     if kind not in _TYPES:
         return
-    problems = node_setting_problems(node)
+    problems = setting_problems(node)
     if not problems:  # the other checks need values of the right type
         checks = [property_problems, policy_problems]
         if kind != "source":
             checks += [build_problems, expectation_problems]
         if kind == "model":
-            checks += [strategy_problems, stock_problems]
+            checks += [strategy_problems]
         problems += [problem for check in checks for problem in check(config)]
+        problems += fitting_problems(node)
     yield from (problem.at(place_of(node)) for problem in problems)
 
 
-def manifest_problems(manifest: Manifest) -> list[Problem]:
-    """Return the problems of each node of a manifest; none if the project uses another adapter."""
-    if manifest.metadata.adapter_type != "headwaters":
-        return []
-    found: list[Problem] = []
+def every_problem(manifest: Manifest) -> Iterator[Problem]:
+    """Yield the problems of a manifest, node by node."""
+    project = manifest.metadata.project_name or ""
+    entries = dict(_entries(manifest, project))
+    exposures = {key: exposure.to_dict() for key, exposure in manifest.exposures.items()}
+    publishing = [exposure for exposure in exposures.values() if published(exposure)]
+    used = {key for exposure in publishing for key in exposure["depends_on"]["nodes"]}
+    for (section, _), entry in entries.items():
+        for problem in beside_problems(section, entry.properties):
+            yield problem.at(entry.file)
     for node in (*manifest.nodes.values(), *manifest.sources.values()):
         if node.resource_type in _TYPES:
-            seen = _seen(node)
-            found += node_problems(seen)
-            found += _appending(
-                seen, manifest.metadata.project_name or "", macros_of(manifest.macros)
-            )
-    exposures = {key: exposure.to_dict() for key, exposure in manifest.exposures.items()}
-    if any(map(published, exposures.values())):
-        used = {key for one in exposures.values() for key in one["depends_on"]["nodes"]}
+            is_published = getattr(node, "unique_id", None) in used
+            seen = {**_seen(node, project, entries), "is_published": is_published}
+            yield from node_problems(seen)
+            for problem in macro_problems(seen, manifest.macros):
+                yield problem.at(place_of(seen))
+            yield from _appending(seen, project, macros_of(manifest.macros))
+    if publishing:
         nodes = {key: manifest.nodes[key].to_dict() for key in used if key in manifest.nodes}
-        found += publication_problems(exposures, nodes)
-    return some(found)
+        yield from publication_problems(exposures, nodes)
 
 
-def _seen(node: Any) -> dict[str, Any]:
+@dataclass(frozen=True)
+class _Entry:
+    """The entry of a node in a YAML file."""
+
+    file: str
+    properties: Mapping[str, Any]
+
+    def written(self, version: Any) -> frozenset[str]:
+        """Return the names that an entry configures, of one version of a model."""
+        versions = self.properties.get("versions") or ()
+        parts = [self.properties, *(one for one in versions if one.get("v") == version)]
+        return frozenset().union(
+            *(names_of(part.get("config") or {}) for part in parts),
+            names_of({"meta": self.properties.get("meta")}),
+        )
+
+
+def _entries(manifest: Manifest, project: str) -> Iterator[tuple[tuple[str, str], _Entry]]:
+    """Yield the entries of a project's YAML files, with their sections and names."""
+    for file in getattr(manifest, "files", {}).values():
+        if file.project_name != project:
+            continue
+        for section in _SECTIONS:
+            for properties in (getattr(file, "dfy", None) or {}).get(section) or ():
+                name = str(properties.get("name"))
+                yield (section, name), _Entry(file.path.original_file_path, properties)
+
+
+def _seen(node: Any, project: str, entries: Mapping[tuple[str, str], _Entry]) -> Node:
     """Return a node of a manifest in the form of `graph`, with the parts to check."""
     names = ("resource_type", "original_file_path", "name", "schema", "package_name", "language")
-    seen = {name: getattr(node, name, None) for name in (*names, "raw_code")}
+    seen: dict[str, Any] = {
+        name: getattr(node, name, None) for name in (*names, "raw_code", "unrendered_config")
+    }
     seen["identifier"] = getattr(node, "identifier", None) or getattr(node, "alias", None)
     # a copy, because dbt warns of a `get` of names in the config's meta
     seen["config"] = node.config.to_dict(omit_none=True)
@@ -77,7 +122,12 @@ def _seen(node: Any) -> dict[str, Any]:
         for name, column in (getattr(node, "columns", None) or {}).items()
         if column.meta or column.config.meta
     }
-    return seen
+    called = getattr(node, "config_call_dict", None)
+    if called is not None:
+        entry = entries.get((f"{node.resource_type}s", node.name))
+        own = entry.written(getattr(node, "version", None)) if entry else frozenset()
+        seen["written"] = names_of(called) | own
+    return as_seen_by(project, seen)
 
 
 def _appending(node: Node, project: str, macro_of: MacroOf) -> Iterator[Problem]:
@@ -90,7 +140,11 @@ def graph_problems(
 ) -> list[Problem]:
     """Return the problems of each node of a project, or else those between nodes, by id."""
     everything = {**sources, **nodes}
-    found = [problem for node in everything.values() for problem in node_problems(node)]
+    found = [
+        problem
+        for node in everything.values()
+        for problem in node_problems(as_seen_by(project, node))
+    ]
     for node in nodes.values():
         found += _appending(node, project or node.get("package_name") or "", lambda name: None)
     if found:
@@ -101,6 +155,13 @@ def graph_problems(
         if node["resource_type"] == "model":
             found += feed_retention_problems(node, everything)
     return some(found)
+
+
+def as_seen_by(project: str, node: Node) -> Node:
+    """Return a node with a mark if it is of a package: the project cannot edit its settings."""
+    if not project or node.get("package_name") in (None, project):
+        return node
+    return {**node, "is_of_package": True, "written": frozenset()}
 
 
 def some(problems: Iterable[Problem]) -> list[Problem]:

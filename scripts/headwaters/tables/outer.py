@@ -7,7 +7,7 @@ from typing import Any
 
 from headwaters.platform.names import did_you_mean, misspelt
 from headwaters.platform.problems import Problem
-from headwaters.tables.settings import is_empty
+from headwaters.tables.setting_types import is_empty
 
 # The variables that headwaters reads, each with the type of its values.
 VARIABLES: dict[str, type] = {

@@ -53,10 +53,10 @@ from headwaters.tables import (
     outer,
     policy,
     properties,
-    settings,
+    setting_types,
 )
 from headwaters.tables.erasure_run import Erasure, read_value
-from headwaters.tables.settings import is_empty
+from headwaters.tables.setting_types import is_empty
 
 # The package of our macros: scripts/dbt/include/headwaters/dbt_project.yml.
 PACKAGE = "dbt_headwaters"
@@ -239,7 +239,7 @@ class HeadwatersAdapter(SparkAdapter):
 
     def valid_incremental_strategies(self) -> list[str]:
         """Return dbt-spark's strategies, and those that follow change feeds."""
-        return [*strategies.strategy_names(), *settings.STOCK_STRATEGIES]
+        return [*strategies.strategy_names(), *setting_types.STOCK_STRATEGIES]
 
     @property
     def has_hooks(self) -> bool:

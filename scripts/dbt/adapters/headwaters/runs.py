@@ -31,8 +31,9 @@ from headwaters.runs.strategies import strategy_for
 from headwaters.runs.view_definitions import OtherSetting, View
 from headwaters.runs.views import pinned
 from headwaters.runs.work import drop_staging_table
+from headwaters.tables.checks import as_seen_by, setting_problems
 from headwaters.tables.commits import Commit
-from headwaters.tables.settings import node_setting_problems, run_config, strategy_problems
+from headwaters.tables.settings import run_config, strategy_problems
 
 if TYPE_CHECKING:
     from dbt.adapters.headwaters.impl import HeadwatersAdapter, RunResponse
@@ -180,7 +181,8 @@ class DbtSession:
     def run_config(self, node: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return a model's config with typed settings."""
         config = node["config"]
-        problems = node_setting_problems(node) or [*strategy_problems(config)]
+        seen = as_seen_by(self._context["project_name"], node)
+        problems = setting_problems(seen) or [*strategy_problems(config)]
         if problems:
             raise Unproven("\n".join(str(problem.at(place_of(node))) for problem in problems))
         return run_config(config)

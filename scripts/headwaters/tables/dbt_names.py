@@ -1,0 +1,72 @@
+"""The names of dbt's settings and properties, read from dbt's own classes."""
+
+from __future__ import annotations
+
+from functools import cache
+
+# Settings of dbt-databricks, dbt-athena and dbt-spark's macros, which these classes do not have.
+_NAMES_OF_ADAPTERS = """
+    auto_liquid_cluster bucketed_by cluster_id cluster_keys column_mask column_tags compression
+    create_notebook databricks_compute databricks_tags delete_condition delimiter
+    environment_dependencies environment_key http_path include_full_name_in_path
+    incremental_apply_config_changes incremental_predicates index_url job_cluster_config
+    liquid_clustered_by matched_condition merge_with_schema_evolution
+    not_matched_by_source_action not_matched_by_source_condition not_matched_condition
+    partitioned_by partitions pre-hook post-hook predicates python_job_config query_tags row_filter
+    skip_matched_step skip_not_matched_step source_alias sql_header
+    submission_method table_format table_properties target_alias timeout unique_tmp_table_suffix
+    use_safer_relation_operations view_update_via_alter zorder
+    """
+# Settings of snapshots that dbt reads by name alone.
+_OF_SNAPSHOTS = ("hard_deletes", "invalidate_hard_deletes")
+# Words that a project may use for itself, although one letter makes them a setting.
+_WORDS = """
+    bucket contact databases derives doc groups option owners package partition schemas scheme
+    steam streams tag
+    """
+OTHERS = frozenset(_NAMES_OF_ADAPTERS.split()) | frozenset(_WORDS.split())
+# Settings of dbt that are mappings with fixed keys.
+PARTED = ("contract", "persist_docs", "snapshot_meta_column_names")
+_OF_DOCS = frozenset({"relation", "columns"})
+# Properties that dbt reads beside those of its classes.
+_PROPERTIES = frozenset({"overrides", "relation", "access", "group", "tags", "primary_key"})
+# Properties that only describe a node; dbt ignores those that it does not know.
+_DESCRIBING = frozenset({"access", "docs", "group", "meta", "tags"})
+
+
+@cache
+def config_names(kind: str) -> frozenset[str]:
+    """Return the settings that dbt and dbt-spark read in the config of a kind of node."""
+    from headwaters.platform.dbt_compat import config_fields  # dbt takes two seconds to import
+
+    more = _OF_SNAPSHOTS if kind == "snapshot" else ()
+    return config_fields(kind) | frozenset(more)
+
+
+@cache
+def known_names() -> frozenset[str]:
+    """Return the names in any config that are no slips."""
+    kinds = ("model", "seed", "snapshot", "source")
+    return OTHERS.union(*map(config_names, kinds))
+
+
+@cache
+def part_names(setting: str) -> frozenset[str]:
+    """Return the keys of a setting of dbt that is a mapping."""
+    from headwaters.platform.dbt_compat import part_fields
+
+    return _OF_DOCS if setting == "persist_docs" else part_fields(setting)
+
+
+@cache
+def property_names(section: str) -> frozenset[str]:
+    """Return the properties of an entry in YAML: of `models`, `seeds`, `sources` or `tables`."""
+    from headwaters.platform.dbt_compat import entry_fields
+
+    return entry_fields(section) | _PROPERTIES
+
+
+def config_only_names(section: str) -> frozenset[str]:
+    """Return the settings that dbt reads in the config of an entry, and not beside it."""
+    kind = {"tables": "source", "sources": "source"}.get(section, section.removesuffix("s"))
+    return config_names(kind) - property_names(section) - _DESCRIBING

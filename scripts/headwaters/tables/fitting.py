@@ -1,0 +1,201 @@
+"""The settings that do not fit a model's strategy, or each other.
+
+A folder of `dbt_project.yml` may have models of several strategies, so a setting of another
+strategy is an error only in the model itself. A model of a package cannot be edited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from headwaters.platform.nodes import Config, Node, setting
+from headwaters.platform.problems import Problem
+from headwaters.tables.setting_types import FOLLOWING, INCREMENTAL, STOCK_STRATEGIES, is_empty
+from headwaters.tables.settings import ADDED_UP, OF_CONFIG, ModelSettings
+from headwaters.tables.stock_settings import (
+    SYNONYMS,
+    SnapshotSettings,
+    StockSettings,
+    stock_settings,
+)
+
+# The strategies of each setting, of ours and of dbt's, that has a meaning in some of them only.
+OWNERS = StockSettings.owners() | ModelSettings.owners()
+_GROUPS = {"headwaters' strategies": FOLLOWING, "dbt's strategies": STOCK_STRATEGIES}
+# Settings of a merge that only matched rows need.
+_OF_MATCHES = (
+    *("matched_condition", "delete_condition", "merge_update_columns", "merge_exclude_columns"),
+    *("incremental_predicates", "skip_matched_step"),
+)
+
+
+def written(node: Node) -> frozenset[str]:
+    """Return the names that a node's own SQL and YAML configure; `meta.on_gap` is one in meta.
+
+    Without a manifest, only the SQL is known.
+    """
+    if "written" in node:
+        return frozenset(node["written"])
+    own = node.get("config_call_dict")
+    return names_of(node["config"] if own is None else own)
+
+
+def names_of(config: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names in a config, and those in its `meta` with this prefix."""
+    meta = config.get("meta")
+    of_meta = meta if isinstance(meta, Mapping) else ()
+    return frozenset(map(str, config)) | {f"meta.{name}" for name in of_meta}
+
+
+def fitting_problems(node: Node) -> Iterator[Problem]:
+    """Yield the settings that another setting makes useless, contradicts, or does not allow."""
+    own = written(node)
+    for text in (
+        *_twice(node["config"], own),
+        *_of_another_strategy(node, own),
+        *_of_layout(node["config"], own),
+        *_of_snapshot(node),
+        *_of_merge(node["config"], own),
+    ):
+        yield Problem("HW_SETTING", text)
+
+
+def _is_written(name: str, own: Iterable[str]) -> bool:
+    return not {name, f"meta.{name}"}.isdisjoint(own)
+
+
+def _twice(config: Config, own: frozenset[str]) -> Iterator[str]:
+    """Yield the settings with two values, unless the model's own takes precedence."""
+    meta = config.get("meta") or {}
+    for name in ModelSettings.model_fields:
+        first, second = config.get(name), meta.get(name)
+        if name in (*ADDED_UP, *OF_CONFIG) or is_empty(first) or is_empty(second):
+            continue
+        if first != second and not (name in own and f"meta.{name}" not in own):
+            yield f"{name} is '{first}' in config and '{second}' in meta: keep one of them"
+
+
+def _of_another_strategy(node: Node, own: frozenset[str]) -> Iterator[str]:
+    config, kind = node["config"], node["resource_type"]
+    strategy: str = kind
+    if kind == "model":
+        # a target may build a model as a table that another one maintains
+        if config.get("materialized") != "incremental":
+            return
+        strategy = str(config.get("incremental_strategy") or "append")
+        if strategy not in INCREMENTAL:
+            return
+    elif kind not in ("snapshot", "seed"):
+        return
+    given = {name: name for name in OWNERS} | SYNONYMS
+    for name, meaning in given.items():
+        owners = OWNERS[meaning]
+        if strategy in owners or not _is_written(name, own) or is_empty(setting(config, name)):
+            continue
+        if name == "unique_key" and kind == "model" and not _is_useless_key(node, own):
+            continue
+        if name == "derived" and isinstance(setting(config, name), bool):  # a word in `meta`
+            continue
+        remedy = "remove it"
+        if strategy == "auto" and set(owners) & set(FOLLOWING):
+            remedy = "remove it, or name the strategy"
+        with_it = f"a {kind}" if strategy == kind else strategy
+        yield f"{name} belongs to {_listed(owners)} and does nothing with {with_it}: {remedy}"
+
+
+def _is_useless_key(node: Node, own: frozenset[str]) -> bool:
+    """Return true if a model names a key beside a strategy without one, and does not publish it.
+
+    A folder may choose the strategy of a model with a key. `graph` does not tell what is published.
+    """
+    return "incremental_strategy" in own and node.get("is_published") is False
+
+
+def _listed(owners: Iterable[str]) -> str:
+    """Return the owners of a setting, in words."""
+    left = ["snapshots" if name == "snapshot" else name for name in owners]
+    if set(left) >= set(INCREMENTAL):
+        return "incremental models"
+    for words, group in _GROUPS.items():
+        if set(left) >= set(group):
+            left = [*(name for name in left if name not in group), words]
+    *others, last = left
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _of_layout(config: Config, own: frozenset[str]) -> Iterator[str]:
+    if config.get("materialized") not in ("table", "incremental", "seed", "snapshot"):
+        return
+    both = [name for name in ("partition_by", "cluster_by") if not is_empty(setting(config, name))]
+    if len(both) == 2:
+        yield "partition_by and cluster_by exclude each other: Delta clusters or partitions a table"
+    for name, needed in {"buckets": "clustered_by", "clustered_by": "buckets"}.items():
+        if name in own and not is_empty(config.get(name)) and is_empty(config.get(needed)):
+            yield f"{name} does nothing without {needed}: write both, or remove it"
+
+
+def _of_snapshot(node: Node) -> Iterator[str]:
+    if node["resource_type"] != "snapshot":
+        return
+    names = SnapshotSettings.model_fields
+    settings = SnapshotSettings.model_validate({name: node["config"].get(name) for name in names})
+    if settings.hard_deletes and settings.invalidate_hard_deletes:
+        yield "hard_deletes and invalidate_hard_deletes exclude each other: keep hard_deletes"
+
+
+def _of_merge(config: Config, own: frozenset[str]) -> Iterator[str]:
+    is_merge = config.get("incremental_strategy") == "merge"
+    if config.get("materialized") != "incremental" or not is_merge:
+        return
+    settings = stock_settings(config)
+    yield from _contradictions(settings)
+    synonyms = {name for synonym, name in SYNONYMS.items() if _is_written(synonym, own)}
+    given = [
+        name
+        for name, field in StockSettings.model_fields.items()
+        if getattr(settings, name) != field.default and (_is_written(name, own) or name in synonyms)
+    ]
+    for name in given:
+        if why := _uselessness(name, settings):
+            yield f"{name} {why}"
+
+
+def _contradictions(settings: StockSettings) -> Iterator[str]:
+    if settings.merge_update_columns and settings.merge_exclude_columns:
+        yield "merge_update_columns and merge_exclude_columns exclude each other: keep one of them"
+    if settings.source_alias.lower() == settings.target_alias.lower():
+        yield f"source_alias and target_alias are both {settings.source_alias}: rename one"
+    if settings.merge_with_schema_evolution and settings.on_schema_change == "fail":
+        yield (
+            "merge_with_schema_evolution adds new columns, and on_schema_change: fail refuses them:"
+            " keep one of them"
+        )
+    if settings.not_matched_by_source_action and not settings.unique_key:
+        yield (
+            "not_matched_by_source_action needs a unique_key: without one no row of the table is "
+            "matched, and the action would change all of them"
+        )
+    skips_all = settings.skip_matched_step and settings.skip_not_matched_step
+    if skips_all and not (settings.delete_condition or settings.not_matched_by_source_action):
+        yield (
+            "skip_matched_step and skip_not_matched_step leave a merge that changes no row: remove "
+            "one, or write a delete_condition or a not_matched_by_source_action"
+        )
+
+
+def _uselessness(name: str, settings: StockSettings) -> str | None:
+    """Return the reason why a setting of a merge does nothing beside the others, or None."""
+    updating = ("matched_condition", "merge_update_columns", "merge_exclude_columns")
+    if settings.skip_matched_step and name in updating:
+        return "does nothing with skip_matched_step: remove one"
+    if settings.skip_not_matched_step and name == "not_matched_condition":
+        return "does nothing with skip_not_matched_step: remove one"
+    if name == "not_matched_by_source_condition" and not settings.not_matched_by_source_action:
+        return (
+            "does nothing without not_matched_by_source_action: delete, or update set <column> = "
+            "<expression>"
+        )
+    if name in _OF_MATCHES and not settings.unique_key:
+        return "needs a unique_key: without one no row of the table is matched"
+    return None
