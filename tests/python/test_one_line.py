@@ -55,6 +55,11 @@ GRPC = """<_MultiThreadedRendezvous of RPC that terminated with:
         (GRPC, "No authentication token provided"),
         (WRITE, "[USER_RAISED_EXCEPTION] row 0 SQLSTATE: P0001"),
         ("java.net.ConnectException: Connection refused", "Connection refused"),
+        (
+            "[USER_RAISED_EXCEPTION] k has a value that Delta cannot keep in a partition column: x",
+            "[HW_PARTITION_VALUE] [USER_RAISED_EXCEPTION] k has a value that Delta cannot keep in "
+            "a partition column: x",
+        ),
         ("", "RuntimeError"),
     ],
 )

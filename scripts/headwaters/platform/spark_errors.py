@@ -21,6 +21,10 @@ _SUPERSEDED = re.compile(
     rf"|\[?{METADATA_CHANGED}\b"
 )
 
+# A text that a statement raises, with the code of its cause. Tables note the SQL that built them,
+# so a code in the SQL itself would rebuild them.
+_RAISED = (("that Delta cannot keep in a partition column", "HW_PARTITION_VALUE"),)
+
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
 
 
@@ -44,7 +48,9 @@ def one_line(error: BaseException) -> str:
     line = re.sub(r"^(?:: )?(?:\([\w.$]+\) |[\w.$]+(?:Exception|Error): )", "", line)
     # A failed job names its task's error last: "… (TID 3) (host executor driver): class: text"
     task = re.search(r"\(TID \d+\) \([^)]*\): (?:[\w.$]+: )?(.+)", line)
-    return (task.group(1) if task else line).rstrip(";")
+    line = (task.group(1) if task else line).rstrip(";")
+    code = next((f"[{code}] " for words, code in _RAISED if words in line), "")
+    return f"{code}{line}"
 
 
 def is_unavailable(error: BaseException) -> bool:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from pydantic import ValidationError
 
-from headwaters.platform.nodes import Node, owner_of, setting
+from headwaters.platform.nodes import Node, owner_of
 from headwaters.platform.units import milliseconds_of
 from headwaters.report.facts import (
     Behind,
@@ -28,6 +28,7 @@ from headwaters.tables.delta_log import Logged, State
 from headwaters.tables.maintenance import has_removed, origins_of, rewrites_due
 from headwaters.tables.policy import Policy, policy_of
 from headwaters.tables.retention import DEFAULTS, FILES
+from headwaters.tables.settings import ModelSettings
 
 MOST_RUNS = 30
 # A margin: change files are older than their commit, and VACUUM runs after the question.
@@ -167,7 +168,7 @@ def model_of(
     """Return a model's facts from its table's log. `states` are those of all tables, by name."""
     config = node["config"]
     strategy = config.get("incremental_strategy") if config["materialized"] == "incremental" else ""
-    every = milliseconds_of(setting(config, "runs_every") or "")
+    every = milliseconds_of(ModelSettings.of(config).runs_every or "")
     made = Model(
         name=str(node["name"]),
         table=name,

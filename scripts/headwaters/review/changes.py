@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from headwaters.analysis.sql_text import tokens, without_format
 from headwaters.analysis.strategies import strategy_of
-from headwaters.platform.nodes import Node, as_tuple, has_table, setting, table_name
+from headwaters.platform.nodes import Node, as_tuple, has_table, table_name
 from headwaters.platform.spark_version import BARE_FUNCTIONS, CHANGING_FUNCTIONS
 from headwaters.platform.sql import renamed
 from headwaters.report.pages.texts import number
 from headwaters.review.contracts import broken
 from headwaters.review.facts import SQL_DIFFERS, Cause, Column, Edge, Finding
+from headwaters.tables.settings import ModelSettings
 
 if TYPE_CHECKING:
     from dbt.contracts.graph.manifest import Manifest
@@ -627,7 +628,7 @@ def why_no_examples(before: Node, after: Node) -> str | None:
 
     Both must permit it, because otherwise a pull request could permit itself.
     """
-    if all(setting(node["config"], "review_examples") is True for node in (before, after)):
+    if all(ModelSettings.of(node["config"]).review_examples for node in (before, after)):
         return None
     return "the project does not permit them: review_examples is not true in base and branch"
 

@@ -16,11 +16,12 @@ from itertools import takewhile
 from dbt_common.exceptions import DbtRuntimeError
 
 from headwaters.analysis.strategies import strategy_of
-from headwaters.platform.nodes import Node, setting
+from headwaters.platform.nodes import Node
 from headwaters.platform.sql import literal, renamed
 from headwaters.review.build import COMMITS, Spark
 from headwaters.runs.recovery import Inputs, applied_versions
 from headwaters.tables.commits import Commit
+from headwaters.tables.settings import ModelSettings
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,8 @@ def can_continue(node: Node) -> bool:
         return False
     if strategy.keeps_past:
         return False
-    on_gap = setting(node["config"], "on_gap") or strategy.on_gap
-    return "fail" not in (on_gap, setting(node["config"], "on_foreign_write"))
+    settings = ModelSettings.of(node["config"])
+    return "fail" not in (settings.on_gap or strategy.on_gap, settings.on_foreign_write)
 
 
 def table_of(spark: Spark, name: str) -> Table | None:

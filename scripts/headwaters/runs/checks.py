@@ -214,8 +214,9 @@ def _check_names_and_types(model: Model, columns: Sequence[Column]) -> None:
         if column.dtype.startswith("char"):
             raise UserError(
                 "HW_CHAR_COLUMN",
-                f"{target}: {column.name} is a {column.dtype}, and Delta cannot merge into a table "
-                f"that has one. Select cast({name} as string) as {name}.",
+                f"{target}: {column.name} is a {column.dtype}. The run that builds the table could "
+                "write one, but Delta cannot merge into a table that has one, so later runs could "
+                f"not. Select cast({name} as string) as {name}.",
             )
     lacks_key = not model.keys and model.strategy.may_lack_key
     for column in columns:

@@ -10,6 +10,7 @@ from headwaters.platform.nodes import Node, setting, table_name
 from headwaters.platform.problems import Problem
 from headwaters.platform.units import milliseconds_of
 from headwaters.tables.properties import declared_properties
+from headwaters.tables.settings import ModelSettings
 
 # Delta's defaults.
 FILES = "delta.deletedFileRetentionDuration"
@@ -25,10 +26,8 @@ def feed_retention_problems(node: Node, nodes: Mapping[str, Node]) -> Iterator[P
 
     A run needs all changes since the previous one. `nodes` has all possible inputs, by id.
     """
-    given = setting(node["config"], "runs_every")
-    if not given:
-        return
-    every = milliseconds_of(given)
+    given = ModelSettings.of(node["config"]).runs_every
+    every = milliseconds_of(given or "")
     if every is None or strategy_of(node["config"]) is None:
         return
     inputs = (nodes[name] for name in node["depends_on"]["nodes"] if name in nodes)

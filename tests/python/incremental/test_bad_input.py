@@ -221,7 +221,11 @@ REFUSED = {
     ),
     "padded": (
         CHANGE_FEED + "select id, code from {{ changes(source('inputs', 'coded')) }}",
-        ["[HW_CHAR_COLUMN] ", "code is a char(5)", "cast(`code` as string) as `code`"],
+        [
+            "[HW_CHAR_COLUMN] ",
+            "code is a char(5). The run that builds the table could",
+            "cast(`code` as string) as `code`",
+        ],
     ),
     "other_macro": (
         "{{ config(incremental_strategy='affected_keys', unique_key='id') }}\n"

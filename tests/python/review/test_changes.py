@@ -296,7 +296,7 @@ def test_a_column_is_masked_that_any_table_of_either_side_calls_pii() -> None:
         ({"meta": {}}, {"meta": {"review_examples": True}}, False),
         ({"meta": {"review_examples": True}}, {"meta": {"review_examples": False}}, False),
         ({}, {}, False),
-        ({"review_examples": "yes"}, {"review_examples": "yes"}, False),
+        ({"review_examples": "false"}, {"review_examples": "false"}, False),
     ],
 )
 def test_rows_are_shown_where_base_and_branch_permit_it(
