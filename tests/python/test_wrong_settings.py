@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from projects import run_dbt
 
 from dbt_headwaters import every_problem
 from headwaters.platform.names import misspelt
 from headwaters.tables.checks import node_problems
-from tests.python.projects import run_dbt
 
 SQL = "select 1 as id, 2 as v, date'2024-01-01' as d, timestamp'2024-01-01' as ts"
 PLACE = "models/m.sql: m: "

@@ -42,7 +42,7 @@ def coded(stream: Stream, error: BaseException) -> CodedError:
             "the log of a Delta table is damaged: put its _delta_log back from a copy, "
             "as it was. Nothing was read. "
         )
-        return WorkError("HW_TABLELOG_DAMAGED", shown(line + text))
+        return WorkError("HW_TABLE_DAMAGED", shown(line + text))
     if file:
         path = re.sub("^file:/+", "/", unquote(file[1]))
         return WorkError("HW_INPUT_UNREADABLE", shown(f"{path}: {text}"))
