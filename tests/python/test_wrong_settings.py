@@ -325,6 +325,12 @@ def test_a_published_model_has_a_key_under_any_strategy() -> None:
         assert problems(config_of(strategy, KEY), is_published=True) == []
 
 
+def test_a_model_with_a_contract_states_its_schema_changes_under_any_strategy() -> None:
+    config = config_of("auto", {"on_schema_change": "fail", "contract": {"enforced": True}})
+    assert problems(config) == []
+    assert len(problems({**config, "contract": {"enforced": False}})) == 1
+
+
 def test_a_model_may_overrule_the_meta_of_its_folder() -> None:
     config = config_of("auto", {"on_gap": "rebuild", "meta": {"on_gap": "fail", "a": 1}})
     assert problems(config, config_call_dict={"on_gap": "rebuild", "meta": {"a": 1}}) == []

@@ -95,6 +95,9 @@ def _of_another_strategy(node: Node, own: frozenset[str]) -> Iterator[str]:
             continue
         if name == "unique_key" and kind == "model" and not _is_useless_key(node, own):
             continue
+        # dbt requires it of an incremental model with a contract, under any strategy
+        if name == "on_schema_change" and (config.get("contract") or {}).get("enforced"):
+            continue
         if name == "derived" and isinstance(setting(config, name), bool):  # a word in `meta`
             continue
         remedy = "remove it"
