@@ -250,18 +250,30 @@ class DbtRuns:
 @contextmanager
 def statements_of_dbt() -> Iterator[list[str]]:
     """Yield a list of every statement that dbt sends to Spark for a model."""
+    from dbt.adapters.headwaters.connections import HeadwatersConnectionManager
     from dbt.adapters.spark.connections import SparkConnectionManager
     from dbt_common.events.contextvars import get_node_info
 
     seen: list[str] = []
-    execute = SparkConnectionManager.execute
 
-    def noting(manager: Any, sql: str, *arguments: Any, **options: Any) -> Any:
-        if get_node_info().get("resource_type") == "model":
-            seen.append(sql)
-        return execute(manager, sql, *arguments, **options)
+    def noting(run: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(manager: Any, sql: str, *arguments: Any, **options: Any) -> Any:
+            if get_node_info().get("resource_type") == "model":
+                seen.append(sql)
+            return run(manager, sql, *arguments, **options)
 
-    with mock.patch.object(SparkConnectionManager, "execute", noting):
+        return noted
+
+    with (
+        mock.patch.object(
+            SparkConnectionManager, "execute", noting(SparkConnectionManager.execute)
+        ),
+        mock.patch.object(
+            HeadwatersConnectionManager,
+            "client_rows",
+            noting(HeadwatersConnectionManager.client_rows),
+        ),
+    ):
         yield seen
 
 

@@ -34,12 +34,6 @@
 {% endmacro %}
 
 
-{#- Returns the columns of a table at a version, as dbt's. -#}
-{% macro hw_columns_at(source, version) %}
-    {{ return(adapter.get_column_schema_from_query('select * from ' ~ source ~ ' version as of ' ~ version)) }}
-{% endmacro %}
-
-
 {% macro hw_column_types_sql(source, versions) -%}
     select
     {%- for version in versions %}

@@ -57,7 +57,7 @@ def bounds_of(
 ) -> list[Bound]:
     """Parse the result of the macro `hw_bounds_expressions` into one Bound a column."""
     bounds = []
-    rows = _listed(row) if has_rows else None
+    rows = listed(row) if has_rows else None
     for number, column in enumerate(columns, start=1):
         values = None if rows is None else _values([texts[number - 1] for texts in rows])
         bound = Bound(
@@ -70,7 +70,7 @@ def bounds_of(
             is_whole=bool(row[f"whole_{number}"]),
             values=values,
         )
-        bounds.append(_within_calendar(bound))
+        bounds.append(within_calendar(bound))
     return bounds
 
 
@@ -80,20 +80,19 @@ def _values(texts: Iterable[str | None]) -> tuple[str, ...] | None:
     return None if UNWRITABLE in known else tuple(sorted(known))
 
 
-def _listed(row: Mapping[str, Any]) -> list[list[str | None]]:
+def listed(row: Mapping[str, Any]) -> list[list[str | None]]:
     """Parse the rows that the macro `hw_rows_as_json` lists."""
-    listed: list[list[str | None]] = json.loads(row["listed"] or "[]")
-    return listed
+    rows: list[list[str | None]] = json.loads(row["listed"] or "[]")
+    return rows
 
 
-def keys_as_sql(row: Mapping[str, Any], bounds: Sequence[Bound]) -> str | None:
+def keys_as_sql(rows: Sequence[Sequence[str | None]], bounds: Sequence[Bound]) -> str | None:
     """Return the rows of the columns of `bounds` as a query of literals that reads no table.
 
     Return None if they were not listed, are too many, or cannot be written exactly.
     """
     if not (bounds and all(_is_exact(bound) for bound in bounds)):
         return None
-    rows = _listed(row)
     if not 0 < len(rows) * len(bounds) <= MOST_VALUES:
         return None
     texts = [
@@ -118,7 +117,7 @@ def _is_exact(bound: Bound) -> bool:
     return bound.values is not None and bound.type.split("(")[0] in BOUNDED
 
 
-def _within_calendar(bound: Bound) -> Bound:
+def within_calendar(bound: Bound) -> Bound:
     """Widen the bound of a day or a moment past values that Parquet's filters or Python misread."""
     if not bound.type.startswith(("date", "timestamp")) or bound.is_empty:
         return bound

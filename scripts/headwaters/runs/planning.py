@@ -235,8 +235,7 @@ def _with_columns(model: Model, state: TableState, plan: Plan) -> tuple[Plan, li
             continue
         digest, source = columns_digest(spec["columns"]), spec["source"]
         if digests.get(source) != digest:
-            version = plan.holds[source]["version"]
-            before = model.session.macros("hw_columns_at", source, version)
+            before = model.session.columns_at(source, plan.holds[source])
             added += added_columns(before, spec["columns"])
             digests[source] = digest
     return replace(plan, columns=digests), added

@@ -30,7 +30,7 @@ def read_range(session: Session, spec: Spec, applied: Mapping[str, int]) -> Rang
         changes = changes.with_columns(macros("hw_columns_around", source, changes.replaced, ends))
     if changes.gap:
         return changes
-    spec["columns"] = macros("hw_columns_at", source, version)
+    spec["columns"] = session.columns_at(source, spec)
     if is_lookup:
         return changes
     if changes.uncounted:

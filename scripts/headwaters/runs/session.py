@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from headwaters.platform.problems import Problem
 from headwaters.runs.change_set_cache import HandedOn
+from headwaters.runs.client_rows import ClientRows
 from headwaters.runs.view_definitions import OtherSetting, View
 from headwaters.tables.commits import Commit
 
@@ -51,6 +52,25 @@ class Connection(Protocol):
 
     def fetch(self, sql: str) -> Sequence[Row]:
         """Return the rows of a statement."""
+
+    @property
+    def has_views(self) -> bool:
+        """Return true if a view over the client's rows serves as a staging table."""
+
+    def client_rows(self, sql: str, keys: Collection[str]) -> ClientRows | None:
+        """Return the rows of a small query, or None if a staging table has to have them.
+
+        `keys` are columns that the client compares.
+        """
+
+    def type_of_query(self, sql: str) -> str:
+        """Return the type of a query's rows, as Spark writes it. Runs no statement."""
+
+    def show(self, name: str, rows: ClientRows) -> None:
+        """Show rows to Spark as a view in its memory. Runs no statement."""
+
+    def hide(self, name: str) -> None:
+        """Drop such a view, if there is one. Runs no statement."""
 
     def columns(self, sql: str) -> Sequence[Column]:
         """Return the columns of a query."""
@@ -105,6 +125,9 @@ class Session(Protocol):
 
         The cached ones suffice if they have the version `up_to` and reach back to `back_to`.
         """
+
+    def columns_at(self, table: str, commit: Mapping[str, Any]) -> Sequence[Column]:
+        """Return the columns of a table at a commit, by its `version` and `at`."""
 
     def run_config(self, node: Mapping[str, Any]) -> Config:
         """Return a model's config with typed settings."""

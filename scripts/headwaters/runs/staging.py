@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from headwaters.runs import bounds as bounding
+from headwaters.runs import client_rows as in_memory
 from headwaters.runs.checks import refuse_keys_of_lookups
+from headwaters.runs.client_rows import ClientRows
+from headwaters.runs.decisions import is_small_change
 from headwaters.runs.model import Model
 from headwaters.runs.session import Column, Relation
 from headwaters.runs.state import note_run
 from headwaters.runs.strategies import strategy_for
 from headwaters.runs.strategies.base import Look
-from headwaters.runs.work import Work, drop_staging_table, staging_table
+from headwaters.runs.work import Work, drop_staging_table, staging_table, staging_view
 
 
 @dataclass(frozen=True)
@@ -52,13 +55,17 @@ def stage_change_set(work: Work) -> ChangeSet | NotStaged:
     work.learn(facts=facts)
     note_run(model, work.plan, [work.plan.interrupted] if work.plan.interrupted else [])
     stage, bounds = staging_table(model), facts.bounds
+    keys = model.row_keys
+    is_pruned = strategy.prunes_inserts and strategy.way(work.plan) == "inserts"
+    if _may_be_small(work) and not (is_pruned and len(bounds) > len(keys)):
+        small = _collect(work, columns, bounds)
+        if small:
+            return small
     gap = work.stage(stage, strategy.change_set_sql(work, model.sql, columns, bounds))
     if gap:
         return NotStaged(gap, is_gap=True)
     if not model.keys:
         return ChangeSet(stage, look_without_key(model, stage), columns, bounds)
-    keys = model.row_keys
-    is_pruned = strategy.prunes_inserts and strategy.way(work.plan) == "inserts"
     look = look_at(model, stage, bounds if is_pruned else [])
     if look.misplaced:
         # `prune_by` promised that the table has these keys only within the bounds
@@ -69,6 +76,39 @@ def stage_change_set(work: Work) -> ChangeSet | NotStaged:
         look = look_at(model, stage)
     strategy.inspect(stage, look)
     return ChangeSet(stage, look, columns, bounds)
+
+
+def _may_be_small(work: Work) -> bool:
+    """Return true if the run should try to bring its change set to the client."""
+    model = work.model
+    return (
+        model.session.connection.has_views
+        and strategy_for(model).has_small_change_sets
+        and is_small_change(work.plan.rows)
+        and not model.has_expectations
+    )
+
+
+def _collect(
+    work: Work, columns: Sequence[Column], bounds: Sequence[Any]
+) -> ChangeSet | NotStaged | None:
+    """Bring the change set to the client, inspect it there, and show it to Spark as a view.
+
+    Return None if it turns out to be large, or if Arrow does not carry its values exactly.
+    """
+    model, strategy, connection = work.model, strategy_for(work.model), work.connection
+    keys = set(model.row_keys)
+    sql = strategy.change_set_sql(work, model.sql, columns, bounds)
+    reading = work.read(sql, lambda sql: connection.client_rows(sql, keys))
+    if reading.gap:
+        return NotStaged(reading.gap, is_gap=True)
+    rows: ClientRows | None = reading.rows
+    if rows is None:
+        return None
+    view, look = staging_view(model), look_at_rows(model, rows)
+    connection.show(str(view.identifier), rows)
+    strategy.inspect(view, look)
+    return ChangeSet(view, look, columns, bounds)
 
 
 # The limit of keys that a condition lists, so that Delta finds their files.
@@ -107,6 +147,36 @@ def look_at(model: Model, stage: Relation, bounds: Sequence[Any] = ()) -> Look:
         target_type=row["target_type"],
         distinct=int(row["distinct_keys"]),
         misplaced=int(row["misplaced"]),
+        nulls=[bound.nulls for bound in of_keys],
+        within=bounding.within_bounds([*of_keys, *of_places], "_target", names),
+        within_keys=bounding.within_bounds(of_keys, "_target"),
+    )
+
+
+def look_at_rows(model: Model, rows: ClientRows) -> Look:
+    """Return the inspection of a change set in the client's memory."""
+    keys, before = model.row_keys, model.before_names
+    inserted, updated, deleted = (
+        rows.count(operation) for operation in ("insert", "update", "delete")
+    )
+    counted = Look(
+        rows=inserted + updated + deleted,
+        inserted=inserted,
+        updated=updated,
+        deleted=deleted,
+        bytes=rows.bytes,
+        stage_type=rows.type_without(model.beside_names),
+        target_type=model.session.connection.type_of_query(f"select * from {model.target}"),
+        missing=rows.count("missing"),
+    )
+    if not model.keys:
+        return counted
+    found = in_memory.bounds_of(rows, [*keys, *before], MOST_LISTED)
+    of_keys, of_places = found[: len(keys)], found[len(keys) :]
+    names = dict(zip(before, model.places, strict=True))
+    return replace(
+        counted,
+        distinct=in_memory.distinct(rows, keys),
         nulls=[bound.nulls for bound in of_keys],
         within=bounding.within_bounds([*of_keys, *of_places], "_target", names),
         within_keys=bounding.within_bounds(of_keys, "_target"),

@@ -20,7 +20,7 @@ from headwaters.runs.plan import Plan
 from headwaters.runs.recovery import Applied, Inputs
 from headwaters.runs.session import Config, Connection, Session
 from headwaters.runs.strategies import strategy_for
-from headwaters.runs.work import drop_staging_table, staging_table
+from headwaters.runs.work import drop_change_set_of
 from headwaters.tables.commits import Commit, as_mapping
 
 MOST_TAKEN_OVER = 5
@@ -140,12 +140,12 @@ def set_applied_versions(model: Model, plan: Plan, proof: str | None = None) -> 
 def note_run(model: Model, plan: Plan, others: Sequence[str]) -> None:
     """Note in the target the versions that this run is about to apply: see recovery.py.
 
-    `others` may still write. This run drops their staging tables, which prevents that. The note has
+    `others` may still write. This run drops their change sets, which prevents that. The note has
     only a digest of `built_by`: Spark would hide a text that it suspects to contain a secret.
     """
     session = model.session
     for run in others:
-        drop_staging_table(session.connection, staging_table(model, run))
+        drop_change_set_of(model, run)
     note = {"id": session.run_id, "seen": plan.seen, "inputs": versions_of(plan.inputs)}
     if plan.built_by:
         note["built_by"] = digest(plan.built_by)
@@ -159,9 +159,9 @@ def note_run(model: Model, plan: Plan, others: Sequence[str]) -> None:
 
 
 def drop_interrupted(model: Model, plan: Plan) -> None:
-    """Drop the staging table of an unfinished run, if there was one."""
+    """Drop the change set of an unfinished run, if there was one."""
     if plan.interrupted:
-        drop_staging_table(model.session.connection, staging_table(model, plan.interrupted))
+        drop_change_set_of(model, plan.interrupted)
 
 
 def _set(model: Model, properties: Mapping[str, str]) -> None:
@@ -200,7 +200,7 @@ def commits_since_plan(model: Model, plan: Plan) -> Since:
         meanwhile = recovery.since(commits, plan.seen, session.run_id)
         engine = meanwhile.engine
         if meanwhile.superseded:
-            drop_staging_table(session.connection, staging_table(model))
+            drop_change_set_of(model)
             raise UserError(
                 "HW_CONCURRENT_RUN",
                 f"{model.target}: {meanwhile.superseded} came in between, so this run wrote "

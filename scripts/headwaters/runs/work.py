@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +14,9 @@ from headwaters.runs.plan import Plan
 from headwaters.runs.session import Connection, Relation
 from headwaters.tables.commits import Range
 
+# The schema of views that all sessions of a Spark share.
+GLOBAL = "global_temp"
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -22,7 +25,7 @@ class Reading:
     `garbled`: the input whose feed has U+FFFD; the input itself may have it, too.
     """
 
-    rows: Sequence[Any] = ()
+    rows: Any = ()
     gap: str | None = None
     garbled: str | None = None
 
@@ -35,13 +38,18 @@ class Stored:
     gap: str | None
 
 
-def read_feeds(connection: Connection, sql: str, feeds: Mapping[str, str]) -> Reading:
+def read_feeds(
+    connection: Connection,
+    sql: str,
+    feeds: Mapping[str, str],
+    fetch: Callable[[str], Any] | None = None,
+) -> Reading:
     """Run a statement over change feeds, each with its SQL by input.
 
     If it fails, read each feed by itself. Raise every error that is not of a lost feed.
     """
     try:
-        return Reading(connection.fetch(sql))
+        return Reading((fetch or connection.fetch)(sql))
     except DbtRuntimeError as error:
         if isinstance(error, KeyboardInterrupt):
             raise
@@ -71,9 +79,27 @@ def staging_table(model: Model, run: str | None = None, part: str | None = None)
     return model.target.incorporate(path={"identifier": name})
 
 
+def staging_view(model: Model, run: str | None = None) -> Relation:
+    """Return the view that takes the place of a staging table for a change set in memory."""
+    name = f"{model.target.schema}__{staging_table(model, run).identifier}"
+    return model.target.incorporate(path={"schema": GLOBAL, "identifier": name})
+
+
 def drop_staging_table(connection: Connection, table: object) -> None:
-    """Drop a staging table."""
-    connection.execute(f"drop table if exists {table}")
+    """Drop a staging table, or the view that takes its place."""
+    schema, _, name = str(table).replace("`", "").partition(".")
+    if schema == GLOBAL:
+        connection.hide(name)
+    else:
+        connection.execute(f"drop table if exists {table}")
+
+
+def drop_change_set_of(model: Model, run: str | None = None) -> None:
+    """Drop the change set of a run in either form, which prevents the run from writing it."""
+    connection = model.session.connection
+    if connection.has_views:
+        drop_staging_table(connection, staging_view(model, run))
+    drop_staging_table(connection, staging_table(model, run))
 
 
 class Work:
@@ -103,16 +129,16 @@ class Work:
         """Return the change feed of an input as a relation."""
         return str(self.macros("hw_feed_of_range", source, self.range_of(source)))
 
-    def read(self, sql: str) -> Reading:
-        """Run a statement over the change feeds of the plan."""
+    def read(self, sql: str, fetch: Callable[[str], Any] | None = None) -> Reading:
+        """Run a statement over the change feeds of the plan; `fetch` returns its rows."""
         changed = [source for source, one in self.plan.ranges.items() if one.rows > 0]
         feeds = {source: self.feed(source) for source in changed}
-        reading = read_feeds(self.connection, sql, feeds)
+        reading = read_feeds(self.connection, sql, feeds, fetch)
         if reading.garbled is None or self._has_other_bytes(reading.garbled):
             return reading
         # the input itself has U+FFFD, and its feed has replaced no bytes
         self.with_range(reading.garbled, self.range_of(reading.garbled).with_texts([]))
-        return self.read(sql.replace(feeds[reading.garbled], self.feed(reading.garbled)))
+        return self.read(sql.replace(feeds[reading.garbled], self.feed(reading.garbled)), fetch)
 
     def _has_other_bytes(self, source: str) -> bool:
         sql = self.macros("hw_other_bytes_sql", source, self.range_of(source))

@@ -14,6 +14,7 @@ from headwaters.runs.bounds import (
     UNWRITABLE,
     bounds_of,
     keys_as_sql,
+    listed,
     lists_all,
     with_values,
     within_bounds,
@@ -201,7 +202,7 @@ def of_keys(rows: list[list[str | None]], *types: str) -> dict[str, Any]:
 def listed_keys(rows: list[list[str | None]], *types: str) -> str | None:
     row = of_keys(rows, *types)
     names = [f"k{number}" for number in range(1, len(types) + 1)]
-    return keys_as_sql(row, bounds_of(row, names, has_rows=True))
+    return keys_as_sql(listed(row), bounds_of(row, names, has_rows=True))
 
 
 def test_few_keys_are_literals_of_their_types() -> None:
@@ -254,5 +255,5 @@ def test_bounds_that_list_all_keys_stand_for_them() -> None:
 
 def test_keys_are_not_listed_where_types_differ_or_nobody_asked() -> None:
     row = of_keys([["1"]], "int")
-    assert keys_as_sql(row, []) is None
-    assert keys_as_sql(row, bounds_of(row, ["k1"])) is None
+    assert keys_as_sql(listed(row), []) is None
+    assert keys_as_sql(listed(row), bounds_of(row, ["k1"])) is None

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from dbt_common.exceptions import DbtRuntimeError
 
 from headwaters.platform.errors import UserError
 from headwaters.runs.change_set_cache import HandedOn
+from headwaters.runs.client_rows import ClientRows
 from headwaters.runs.inputs import marked
 from headwaters.runs.model import Model
 from headwaters.runs.run import Outcome, run
@@ -55,7 +57,7 @@ class Relation:
     is_delta: bool = True
 
     def incorporate(self, **changes: Any) -> Relation:
-        return replace(self, identifier=changes["path"]["identifier"])
+        return replace(self, **changes["path"])
 
     def __str__(self) -> str:
         return f"{self.schema}.{self.identifier}"
@@ -100,6 +102,7 @@ class Lake:
     staged: dict[str, tuple[Rows, Rows] | None] = field(default_factory=dict)
     newest: int = 1
     inserts_only: bool = False
+    form: str = "table"
 
 
 class FakeSession:
@@ -125,13 +128,16 @@ class FakeSession:
     def _macro(self, name: str, *arguments: Any) -> Any:
         if name in ("hw_as_stored", "hw_kept_sql"):
             return arguments[0]
-        if name in ("hw_columns_at", "hw_comment_of_model", "hw_reconcile_table"):
-            return COLUMNS if name == "hw_columns_at" else None
+        if name in ("hw_comment_of_model", "hw_reconcile_table"):
+            return None
         if name == "hw_drop_other_checks":
             return None
         sql = Sql(f"{name}({', '.join(map(str, arguments))})")
         sql.name, sql.arguments = name, arguments
         return sql
+
+    def columns_at(self, table: str, commit: Mapping[str, Any]) -> Sequence[Any]:
+        return COLUMNS
 
     def known_history(self, table: str, limit: int, back_to: int, up_to: int) -> list[Commit]:
         self.range = Rows(self.model_sql, back_to), Rows(self.model_sql, up_to)
@@ -241,6 +247,40 @@ class FakeSession:
         self.before(self.count, f"describe history {table} limit {limit}")
         return self.lake.tables[str(table)].log[:limit]
 
+    # --- change sets in the client's memory; a run may die at each of these calls
+
+    @property
+    def has_views(self) -> bool:
+        return self.lake.form != "table"
+
+    def client_rows(self, sql: str, keys: Collection[str]) -> ClientRows | None:
+        self._step(sql)
+        if self.lake.form == "too large":
+            return None
+        if sql.startswith("select `id` from "):
+            return ClientRows(pa.table({"id": [1, 9]}), {"id": "int"})
+        names = {"inserted": "insert", "updated": "update", "deleted": "delete"}
+        operations = [names[look] for look, count in self.looks.items() for _ in range(count)]
+        ids = range(len(operations))
+        table = pa.table({"id": ids, "n": ids, "_operation": operations})
+        return ClientRows(table, {"id": "int", "n": "bigint", "_operation": "string"})
+
+    def type_of_query(self, sql: str) -> str:
+        is_of_keys = sql.startswith("select `id` from ") or "_keyed" in sql
+        return "struct<id:int>" if is_of_keys else "struct<id:int,n:bigint>"
+
+    def show(self, name: str, rows: ClientRows) -> None:
+        self._step(f"show {name}")
+        self.lake.staged[f"global_temp.{name}"] = self.range
+
+    def hide(self, name: str) -> None:
+        self._step(f"hide {name}")
+        self.lake.staged.pop(f"global_temp.{name}", None)
+
+    def _step(self, sql: str) -> None:
+        self.count += 1
+        self.before(self.count, sql)
+
     # --- calls without a statement here
 
     def columns(self, sql: str) -> Sequence[Any]:
@@ -334,8 +374,8 @@ CASES = [
 class Runs:
     """The invocations of one case over a lake."""
 
-    def __init__(self, case: Case) -> None:
-        self.case, self.lake, self.invocation = case, Lake(), 0
+    def __init__(self, case: Case, form: str = "table") -> None:
+        self.case, self.lake, self.invocation = case, Lake(form=form), 0
         self.warnings: list[str] = []
         self.is_changed = False
 
@@ -390,9 +430,17 @@ class Runs:
         assert table.properties.get("headwaters.pending", "null") == "null", story
 
 
-def statements_of(case: Case) -> list[str]:
+# The forms of a change set: a staging table, a view over the client's rows, and a change set that
+# turns out to be too large for the client.
+FORMS = ["table", "view", "too large"]
+CASES_OF_FORMS = [(case, FORMS[0]) for case in CASES] + [(CASES[1], FORMS[2])]
+CASES_OF_FORMS += [(case, FORMS[1]) for case in CASES if case.choice in ("append", "merge")]
+CASE_NAMES = [f"{case.name}, {form}" for case, form in CASES_OF_FORMS]
+
+
+def statements_of(case: Case, form: str = "table") -> list[str]:
     sent: list[str] = []
-    runs = Runs(case).built()
+    runs = Runs(case, form).built()
     outcome = runs.run(lambda number, sql: sent.append(sql))
     assert outcome.choice == case.choice
     runs.check("undisturbed")
@@ -406,9 +454,9 @@ class Killed(BaseException):
     """The end of the process."""
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_run_that_fails_or_dies_anywhere_is_completed_by_the_next(case: Case) -> None:
-    statements = statements_of(case)
+@pytest.mark.parametrize(("case", "form"), CASES_OF_FORMS, ids=CASE_NAMES)
+def test_a_run_that_fails_or_dies_anywhere_is_completed_by_the_next(case: Case, form: str) -> None:
+    statements = statements_of(case, form)
     for at, sql in enumerate(statements, 1):
         for error in (DbtRuntimeError("out of memory"), Killed()):
 
@@ -417,7 +465,7 @@ def test_a_run_that_fails_or_dies_anywhere_is_completed_by_the_next(case: Case) 
                 if number == at or (number > at and isinstance(error, Killed)):
                     raise error
 
-            runs = Runs(case).built()
+            runs = Runs(case, form).built()
             with pytest.raises(type(error)):
                 runs.run(stop)
             assert runs.lake.tables[TARGET].rows is not None, (sql, error)
@@ -425,10 +473,10 @@ def test_a_run_that_fails_or_dies_anywhere_is_completed_by_the_next(case: Case) 
             runs.check(f"{type(error).__name__} at statement {at} of {len(statements)}: {sql}")
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_of_two_runs_at_once_one_applies_the_changes(case: Case) -> None:
-    for at, sql in enumerate(statements_of(case), 1):
-        runs = Runs(case).built()
+@pytest.mark.parametrize(("case", "form"), CASES_OF_FORMS, ids=CASE_NAMES)
+def test_of_two_runs_at_once_one_applies_the_changes(case: Case, form: str) -> None:
+    for at, sql in enumerate(statements_of(case, form), 1):
+        runs = Runs(case, form).built()
 
         def other(number: int, sql: str, at: int = at, runs: Runs = runs) -> None:
             if number == at:
@@ -445,9 +493,10 @@ def test_of_two_runs_at_once_one_applies_the_changes(case: Case) -> None:
         runs.check(f"another run at statement {at}: {sql}")
 
 
-def test_rows_of_another_writer_are_replaced() -> None:
-    for at in range(1, len(statements_of(CASES[1])) + 1):
-        runs = Runs(CASES[1]).built()
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_of_another_writer_are_replaced(form: str) -> None:
+    for at in range(1, len(statements_of(CASES[1], form)) + 1):
+        runs = Runs(CASES[1], form).built()
 
         def write(number: int, sql: str, at: int = at, runs: Runs = runs) -> None:
             if number == at:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from dbt.adapters.headwaters import client_rows
 
 from incremental.world import World
 
@@ -52,3 +53,24 @@ def test_stopped_runs_and_a_source_that_takes_its_change_back(world: World) -> N
         world.change(statement)
     world.run(*CHOSEN)
     world.check(*MODELS)
+
+
+def test_change_sets_that_turn_out_to_be_large_take_a_staging_table(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_rows, "MOST_ROWS", 1)
+    for statement in CHANGE:
+        world.change(statement)
+    world.run(*CHOSEN)
+    world.check(*MODELS)
+    staged = {
+        model
+        for model, statements in world.statements.items()
+        if any(sql.startswith(f"create table {world.schema}.{model}__stage") for sql in statements)
+    }
+    assert staged == set(MODELS)
+    left = (
+        "show tables in {schema} like '*__stage_*'",
+        "show views in global_temp like '*__stage_*'",
+    )
+    assert [world.sql(statement) for statement in left] == [[], []]

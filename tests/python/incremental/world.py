@@ -224,26 +224,38 @@ def dbt_environment(schema: str, folder: Path) -> Iterator[None]:
 @contextmanager
 def noted_statements(seen: dict[str, list[str]], stop: Stop | None) -> Iterator[None]:
     """Add every statement of every model to `seen`, and fail those that `stop` names."""
+    from dbt.adapters.headwaters.connections import HeadwatersConnectionManager
     from dbt.adapters.spark.connections import SparkConnectionManager
     from dbt_common.events.contextvars import get_node_info
     from dbt_common.exceptions import DbtRuntimeError
 
     stopped: set[str] = set()
     lock = threading.Lock()
-    execute = SparkConnectionManager.execute
 
-    def noting(manager: Any, sql: str, *arguments: Any, **options: Any) -> Any:
-        model = get_node_info().get("node_name")
-        if model is not None:
-            with lock:
-                if model in stopped:
-                    raise DbtRuntimeError("stopped by the test")
-                statements = seen.setdefault(model, [])
-                statements.append(sql)
-                if stop is not None and stop(model, len(statements), sql):
-                    stopped.add(model)
-                    raise DbtRuntimeError("stopped by the test")
-        return execute(manager, sql, *arguments, **options)
+    def noting(run: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(manager: Any, sql: str, *arguments: Any, **options: Any) -> Any:
+            model = get_node_info().get("node_name")
+            if model is not None:
+                with lock:
+                    if model in stopped:
+                        raise DbtRuntimeError("stopped by the test")
+                    statements = seen.setdefault(model, [])
+                    statements.append(sql)
+                    if stop is not None and stop(model, len(statements), sql):
+                        stopped.add(model)
+                        raise DbtRuntimeError("stopped by the test")
+            return run(manager, sql, *arguments, **options)
 
-    with mock.patch.object(SparkConnectionManager, "execute", noting):
+        return noted
+
+    with (
+        mock.patch.object(
+            SparkConnectionManager, "execute", noting(SparkConnectionManager.execute)
+        ),
+        mock.patch.object(
+            HeadwatersConnectionManager,
+            "client_rows",
+            noting(HeadwatersConnectionManager.client_rows),
+        ),
+    ):
         yield

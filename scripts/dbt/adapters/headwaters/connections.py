@@ -6,7 +6,7 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, fields
 from multiprocessing.context import SpawnContext
 from pathlib import Path
@@ -19,6 +19,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from headwaters.platform.errors import UserError
 from headwaters.platform.fields import text_of
 from headwaters.platform.lake import home
+from headwaters.runs.client_rows import ClientRows
 from headwaters.runs.histories import Histories, written_by
 from headwaters.tables.outer import output_problems
 
@@ -166,6 +167,15 @@ class HeadwatersConnectionManager(SparkConnectionManager):
             return super().add_query(sql, *arguments, **options)
         finally:
             self.histories.discard(written.table)
+
+    def client_rows(self, sql: str, keys: Collection[str]) -> ClientRows | None:
+        """Run a query and return its rows as Arrow, or None: see headwaters.runs.client_rows.
+
+        The cached commits stay valid, whatever words the query contains.
+        """
+        _, wrapper = super().add_query(self._add_query_comment(sql), auto_begin=False)
+        rows: ClientRows | None = wrapper._cursor.client_rows(keys)
+        return rows
 
     @classmethod
     def open(cls, connection: Connection) -> Connection:

@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from multiprocessing.context import SpawnContext
 from pathlib import Path
 from typing import Any
@@ -35,7 +37,7 @@ from headwaters import analysis
 from headwaters.analysis import expectations, sql_text, strategies
 from headwaters.platform import dbt_compat, names, nodes, units
 from headwaters.platform.arguments import check_arguments
-from headwaters.platform.errors import UserError, first_line
+from headwaters.platform.errors import UserError, WorkError, first_line
 from headwaters.platform.problems import Problem
 from headwaters.platform.spark_version import SETTINGS_OF_RESULTS
 from headwaters.runs import change_set_cache as handed_on
@@ -43,6 +45,7 @@ from headwaters.runs import layout, stock
 from headwaters.runs import no_op_cache as unchanged
 from headwaters.runs import session_fingerprint as surroundings
 from headwaters.runs import view_definitions as views
+from headwaters.runs.client_rows import ClientRows, orphaned
 from headwaters.runs.histories import COMMITS, Histories
 from headwaters.streams import declared_tables as streams
 from headwaters.tables import (
@@ -110,6 +113,74 @@ class Answer:
 
     rows: Any
     failure: str | None
+
+
+class Views:
+    """The global temporary views of an invocation, over rows in the client's memory."""
+
+    def __init__(self, credentials: Any) -> None:
+        """Show nothing yet."""
+        self._credentials = credentials
+        self._shown: set[str] = set()
+        self._has_shown = False
+        self._is_shared: bool | None = None
+
+    @property
+    def is_shared(self) -> bool:
+        """Return true if every run of the lake sees these views: see `session.is_shared`."""
+        if self._credentials.method != "session":
+            return False
+        if self._is_shared is None:
+            from dbt.adapters.headwaters import session  # `dbt parse` needs no pyspark.sql
+
+            self._is_shared = session.is_shared(*self._session)
+        return self._is_shared
+
+    def type_of_query(self, sql: str) -> str:
+        """Return the type of a query's rows, as Spark writes it."""
+        from dbt.adapters.headwaters import session
+
+        return session.type_of_query(*self._session, sql)
+
+    def columns_of(self, sql: str) -> list[Any]:
+        """Return the columns of a query."""
+        from dbt.adapters.headwaters import session
+
+        return [
+            HeadwatersAdapter.Column.create(name, kind)
+            for name, kind in session.columns_of_query(*self._session, sql)
+        ]
+
+    def show(self, name: str, rows: ClientRows) -> None:
+        """Show rows to Spark under a name. Before the first ones, drop those of killed runs."""
+        from dbt.adapters.headwaters import session
+
+        if not self._has_shown:
+            self._has_shown = True
+            for orphan in orphaned(session.shown(*self._session), datetime.now(UTC)):
+                self.hide(orphan)
+        self._shown.add(name)
+        session.show(*self._session, name, rows)
+
+    def hide(self, name: str) -> None:
+        """Drop a view of this run or of another one, if there is one."""
+        if not self.is_shared:
+            return
+        from dbt.adapters.headwaters import session
+
+        session.hide(*self._session, name)
+        self._shown.discard(name)
+
+    def hide_all(self) -> None:
+        """Drop the views that failed runs have left, at the end of a command."""
+        for name in sorted(self._shown):
+            with suppress(DbtRuntimeError, UserError, WorkError):  # Spark may have ended
+                self.hide(name)
+        self._shown.clear()
+
+    @property
+    def _session(self) -> tuple[Mapping[str, str], Path]:
+        return self._credentials.server_side_parameters, self._credentials.folder
 
 
 def _refuse(problems: Iterable[Problem]) -> None:
@@ -231,8 +302,11 @@ class HeadwatersAdapter(SparkAdapter):
         self._session_sets: dict[str, dict[str, str]] = {}
         # Descriptions of functions, by invocation and the first model that needs them.
         self._described: dict[tuple[str, str], dict[str, list[str]]] = {}
+        # The columns of tables at commits, by invocation.
+        self._columns: dict[tuple[str, str, int, int], list[Any]] = {}
         self._erasure: Erasure | None = None
         self.change_sets = handed_on.HandedOn()
+        self.views = Views(config.credentials)
         self.runs = Runs(self)
         target = Path(getattr(config, "project_target_path", "target"))
         self.unchanged = unchanged.Unchanged(target / "headwaters_unchanged.json")
@@ -363,6 +437,14 @@ class HeadwatersAdapter(SparkAdapter):
         """
         newest = self._unchanged_commit(table, models)
         return {"version": newest.version, "at": newest.at} if newest else None
+
+    def columns_at(self, table: str, version: int, at: int) -> list[Any]:
+        """Return the columns of a table at a commit; the first model to ask runs a statement."""
+        commit = get_invocation_id(), table, version, at
+        if commit not in self._columns:
+            sql = f"select * from {table} version as of {version}"
+            self._columns[commit] = self.get_column_schema_from_query(sql)
+        return self._columns[commit]
 
     def digest_of_run(self, node: dict[str, Any], sql: str, graph: Any) -> str:
         """Return a digest of the inputs of a model's plan, except its tables.
@@ -506,6 +588,7 @@ class HeadwatersAdapter(SparkAdapter):
 
     def cleanup_connections(self) -> None:
         """Close the connections at the end of a command; dbt calls this."""
+        self.views.hide_all()
         if self._erasure:
             self._erasure.forget()
             self._erasure = None

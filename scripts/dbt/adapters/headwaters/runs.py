@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -19,6 +19,7 @@ from headwaters.platform.spark_version import VIEW_INSTEAD_OF_TABLE
 from headwaters.runs import explaining, run
 from headwaters.runs.change_set_cache import HandedOn
 from headwaters.runs.checks import Unproven, check_model
+from headwaters.runs.client_rows import ClientRows
 from headwaters.runs.inputs import at_versions, input_sql, inputs_of, marked, without_versions
 from headwaters.runs.losing import loss_of
 from headwaters.runs.model import Model
@@ -83,6 +84,29 @@ class DbtConnection:
         rows: Sequence[Any] = self._adapter.execute(sql, fetch=True)[1].rows
         return rows
 
+    @property
+    def has_views(self) -> bool:
+        """Return true if a view over the client's rows serves as a staging table."""
+        return self._adapter.views.is_shared
+
+    def client_rows(self, sql: str, keys: Collection[str]) -> ClientRows | None:
+        """Return the rows of a small query, or None if a staging table has to have them."""
+        connections: Any = self._adapter.connections
+        rows: ClientRows | None = connections.client_rows(sql, keys)
+        return rows
+
+    def type_of_query(self, sql: str) -> str:
+        """Return the type of a query's rows, as Spark writes it. Runs no statement."""
+        return self._adapter.views.type_of_query(sql)
+
+    def show(self, name: str, rows: ClientRows) -> None:
+        """Show rows to Spark as a view in its memory. Runs no statement."""
+        self._adapter.views.show(name, rows)
+
+    def hide(self, name: str) -> None:
+        """Drop such a view, if there is one. Runs no statement."""
+        self._adapter.views.hide(name)
+
     def columns(self, sql: str) -> Sequence[Any]:
         """Return the columns of a query."""
         columns: Sequence[Any] = self._adapter.get_column_schema_from_query(sql)
@@ -90,6 +114,8 @@ class DbtConnection:
 
     def columns_of(self, table: Any) -> Sequence[Any]:
         """Return the columns of a table."""
+        if self.has_views:
+            return self._adapter.views.columns_of(f"select * from {table}")
         columns: Sequence[Any] = self._adapter.get_columns_in_relation(table)
         return columns
 
@@ -177,6 +203,10 @@ class DbtSession:
         """Return the newest commits of a table: `limit`, or the invocation's cached ones."""
         commits: list[Commit] = self._adapter.history_of(table, limit, back_to, up_to).rows
         return commits
+
+    def columns_at(self, table: str, commit: Mapping[str, Any]) -> Sequence[Any]:
+        """Return the columns of a table at a commit, which models of an invocation share."""
+        return self._adapter.columns_at(table, commit["version"], commit["at"])
 
     def run_config(self, node: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return a model's config with typed settings."""

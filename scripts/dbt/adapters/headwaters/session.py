@@ -21,12 +21,13 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from dbt.adapters.events.logging import AdapterLogger
+from dbt.adapters.headwaters import client_rows
 from dbt.adapters.headwaters.connections import derby_folder, end_on_interrupt
 from dbt.adapters.spark.session import Connection, Cursor, SessionConnectionWrapper
 from dbt_common.exceptions import DbtRuntimeError
@@ -42,6 +43,7 @@ from headwaters.platform.errors import UserError, WorkError, java_ended, quiet, 
 from headwaters.platform.spark_driver import driver_settings
 from headwaters.platform.spark_errors import is_unavailable, one_line
 from headwaters.platform.spark_version import CHAR_TYPE
+from headwaters.runs.client_rows import ClientRows
 
 _lock = threading.Lock()
 
@@ -87,6 +89,11 @@ class HeadwatersCursor(Cursor):
         # dbt-spark turns errors of this method into dbt errors, but not those of the methods below
         with _short_errors(StatementError, self._lake):
             self._df = _give_way(lambda: spark.sql(sql), sql)
+
+    def client_rows(self, keys: Collection[str]) -> ClientRows | None:
+        """Return all rows as Arrow, or None if a client should not have them: see client_rows."""
+        with _short_errors(DbtRuntimeError, self._lake):
+            return client_rows.collect(self._df, keys)
 
     def fetchall(self) -> Any:
         """Return all rows."""
@@ -135,6 +142,59 @@ def rows_of(settings: Mapping[str, str], lake: Path, sql: str) -> list[Any]:
     spark = shared_session(settings, lake)
     with _short_errors(DbtRuntimeError, lake):
         return list(spark.sql(sql).collect())
+
+
+def type_of_query(settings: Mapping[str, str], lake: Path, sql: str) -> str:
+    """Return the type of a query's rows, as Spark writes it."""
+    with _of_session(settings, lake) as spark:
+        return str(spark.sql(sql).schema.simpleString())
+
+
+def columns_of_query(settings: Mapping[str, str], lake: Path, sql: str) -> list[tuple[str, str]]:
+    """Return names and types of a query's columns."""
+    with _of_session(settings, lake) as spark:
+        fields = spark.sql(sql).schema.fields
+        return [(field.name, field.dataType.simpleString()) for field in fields]
+
+
+def show(settings: Mapping[str, str], lake: Path, name: str, rows: ClientRows) -> None:
+    """Show rows to Spark as a global temporary view."""
+    with _of_session(settings, lake) as spark:
+        client_rows.show(spark, name, rows)
+
+
+def shown(settings: Mapping[str, str], lake: Path) -> list[str]:
+    """Return the names of temporary views."""
+    with _of_session(settings, lake) as spark:
+        return client_rows.shown(spark)
+
+
+def hide(settings: Mapping[str, str], lake: Path, name: str) -> None:
+    """Drop a global temporary view, if there is one."""
+    with _of_session(settings, lake) as spark:
+        client_rows.hide(spark, name)
+
+
+@contextmanager
+def _of_session(settings: Mapping[str, str], lake: Path) -> Iterator[Any]:
+    with _lock:
+        spark = session_of(_sessions, settings, lake)
+    with _short_errors(DbtRuntimeError, lake):
+        yield spark
+
+
+def is_shared(settings: Mapping[str, str], lake: Path) -> bool:
+    """Return true if one Spark Connect server runs every statement on the tables of a lake.
+
+    That is the engine of the lake, which locks it.
+    """
+    remote = settings.get("spark.remote")
+    if remote is None or "spark.sql.globalTempDatabase" in settings:
+        return False
+    if remote == OF_THIS_LAKE:
+        return True
+    running = engine.find(lake)
+    return running is not None and running.remote == remote
 
 
 def _char(field: StructField) -> str | None:

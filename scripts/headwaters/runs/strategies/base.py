@@ -16,7 +16,7 @@ from headwaters.runs.inputs import Spec, with_inputs
 from headwaters.runs.model import Model
 from headwaters.runs.plan import Facts, Plan
 from headwaters.runs.session import Column, Relation
-from headwaters.runs.work import Work
+from headwaters.runs.work import Work, drop_staging_table
 from headwaters.tables.commits import Range
 
 # All rows of a sample, and its halves.
@@ -88,6 +88,8 @@ class Strategy:
     repeated_keys: ClassVar[Literal["queried", "counted", "impossible"]] = "impossible"
     # The change set casts its columns to the table's types.
     needs_types: ClassVar[bool] = False
+    # A few changed rows of the inputs usually make few changed rows of the table.
+    has_small_change_sets: ClassVar[bool] = True
     # The table is searched for inserted rows only within the bounds of prune_by.
     prunes_inserts: ClassVar[bool] = False
 
@@ -204,7 +206,7 @@ def raise_repeated_keys(model: Model, query: str, stage: Relation | None) -> Non
     if not rows:
         return
     if stage:
-        session.connection.execute(f"drop table if exists {stage}")
+        drop_staging_table(session.connection, stage)
     examples = "; ".join(", ".join(map(str, row.values())) for row in rows)
     text = str(session.macros("hw_repeated_keys_text", str(model.target), keys))
     raise UserError("HW_REPEATED_KEYS", text.replace("%s", examples))

@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from headwaters.runs import bounds as bounding
+from headwaters.runs import client_rows as in_memory
+from headwaters.runs.client_rows import ClientRows
 from headwaters.runs.decisions import is_small_change, is_worth_storing
 from headwaters.runs.model import names_in
 from headwaters.runs.plan import Facts
@@ -88,6 +90,10 @@ class Keyed(Strategy):
         """
         columns = self.affected_key_columns(work)
         list_rows = is_small_change(work.plan.rows)
+        if list_rows and self.connection.has_views:
+            small = self._facts_of_few_keys(work, columns, others)
+            if small:
+                return small
         known = Facts() if list_rows else self._store_keys(work, Facts())
         if known.gap:
             return known
@@ -111,11 +117,39 @@ class Keyed(Strategy):
         bounds = bounding.bounds_of(row, columns, list_rows) if same_types else []
         known = replace(known, bounds=bounds, same_columns=row["held"] == row["given"])
         if not known.known_keys:
-            known = replace(known, known_keys=bounding.keys_as_sql(row, bounds))
+            rows = bounding.listed(row) if list_rows else []
+            known = replace(known, known_keys=bounding.keys_as_sql(rows, bounds))
         if not known.known_keys and is_worth_storing(work.plan.rows):
             # with the feeds in their present form: the statement may have found U+FFFD in them
             known = self._store_keys(work, known)
         return known
+
+    def _facts_of_few_keys(
+        self, work: Work, columns: Sequence[str], others: Sequence[str]
+    ) -> Facts | None:
+        """Return the facts of keys that the client has. Runs one statement.
+
+        Return None if the keys are too many, or cannot be written as literals.
+        """
+        target, model, type_of = self.model.target, self.model, self.connection.type_of_query
+        names = named(columns)
+        keys = f"select {names} from (\n{self.affected_keys_sql(work, model.sql)}\n)"
+        reading = work.read(keys, lambda sql: self.connection.client_rows(sql, set(columns)))
+        if reading.gap:
+            return Facts(gap=reading.gap)
+        rows: ClientRows | None = reading.rows
+        if rows is None:
+            return None
+        # the texts '9' and '10' have another order than the numbers
+        sides = [f"select {names} from {target}", *others]
+        if any(type_of(side) != rows.type_without([]) for side in sides):
+            return None
+        bounds = in_memory.bounds_of(rows, columns, has_rows=True)
+        known_keys = bounding.keys_as_sql(in_memory.key_rows(rows, columns), bounds)
+        if not known_keys and is_worth_storing(work.plan.rows):
+            return None
+        same = type_of(f"select * from {target}") == type_of(model.sql)
+        return Facts(bounds=bounds, same_columns=same, known_keys=known_keys)
 
     def _store_keys(self, work: Work, known: Facts) -> Facts:
         stored = work.store("keys", self.affected_keys_sql(work, self.model.sql))

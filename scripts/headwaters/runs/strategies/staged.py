@@ -32,6 +32,7 @@ class Compared(Strategy):
     """Compute the whole table, and write the differing rows."""
 
     repeated_keys = "counted"
+    has_small_change_sets = False
 
     def change_set_sql(
         self, work: Work, sql: str, columns: Sequence[Column], bounds: Sequence[Any]

@@ -2,40 +2,7 @@ show tblproperties world.named;
 
 describe history world.named limit 20;
 
-select regexp_extract(left(if(typeof(min(`id`)) like 'timestamp%', get_json_object(to_json(named_struct('v', min(`id`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(min(`id`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as least_1,
-regexp_extract(left(if(typeof(max(`id`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`id`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`id`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as greatest_1,
-regexp_extract(left(if(typeof(max(`id`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`id`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`id`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) = if(typeof(max(`id`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`id`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`id`) as string)) as whole_1,
-count_if(`id` is null) as nulls_1,
-typeof(any_value(`id`)) as type_1,
-to_json(collect_set(array(case when `id` is null then null when regexp_extract(left(if(typeof(`id`) like 'timestamp%', get_json_object(to_json(named_struct('v', `id`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`id` as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) = if(typeof(`id`) like 'timestamp%', get_json_object(to_json(named_struct('v', `id`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`id` as string)) then regexp_extract(left(if(typeof(`id`) like 'timestamp%', get_json_object(to_json(named_struct('v', `id`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`id` as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) else char(1) end))) as listed,
-size(array_distinct(array(typeof((select struct(*) from (
-select `id` from world.named
-) limit 0)), typeof((select struct(*) from (
-select _keyed.`id` as `id` from world_inputs.items version as of 4 as _keyed
-) limit 0)), typeof(any_value(struct(`id`)))))) as types,
-typeof((select struct(*) from (
-select * from world.named
-) limit 0)) as held,
-typeof((select struct(*) from (
-with items as (
-    select * from /* affected {"at": 0, "key": {"id": "id"}, "kind": "affected", "source": "world_inputs.items", "version": 4} */ world_inputs.items version as of 4 as `items`
-),
-people as (
-    select *
-    from /* affected {"at": 0, "key": {"id": "id"}, "kind": "affected", "on": {"grp": "grp"}, "source": "world_inputs.people", "version": 2, "via": "world_inputs.items"} */ world_inputs.people version as of 2 as `people`
-),
-final as (
-    select
-        items.id,
-        items.val,
-        people.name
-    from items
-    left join people
-        on items.grp = people.grp
-)
-select * from final
-) limit 0)) as given
-from (
+select `id` from (
 select distinct * from (
 select _rows.`id` as `id` from table_changes('world_inputs.items', 2, 4) as _rows
 union all
@@ -46,7 +13,6 @@ left semi join (select * from table_changes('world_inputs.people', 2, 2) where i
 
 alter table world.named set tblproperties ('headwaters.pending' = '{"id": "<run>", "seen": {"version": 0, "at": 0}, "inputs": {"world_inputs.items": {"version": 4, "at": 0}, "world_inputs.people": {"version": 2, "at": 0}}}');
 
-create table world.named__stage using parquet as
 with _touched as (
 select * from values (1), (3), (9), (cast(null as int)) as _listed (`id`)
 ),
@@ -80,33 +46,11 @@ select inline(array(coalesce(_new._row, _old._row))), case when _old._row is nul
 from (select *, count(*) over (partition by `id`) as _copies from _recomputed) as _new full outer join _present as _old on _new.`id` <=> _old.`id`
 where not (_new._row <=> _old._row) or _new._copies > 1;
 
-select count(*) as staged,
-count_if(_operation = 'insert') as inserted,
-count_if(_operation = 'update') as updated,
-count_if(_operation = 'delete') as deleted,
-(select count(distinct struct(`id`)) from world.named__stage) as distinct_keys,
-coalesce(aggregate(collect_set(struct(_metadata.file_path, _metadata.file_size)), 0L,
-(total, file) -> total + file.file_size), 0L) as bytes,
-typeof(any_value(struct(* except (_operation)))) as stage_type,
-typeof((select struct(*) from (
-select * from world.named
-) limit 0)) as target_type,
-0 as misplaced,
-(select if(coalesce(bool_and(regexp_extract(left(if(typeof(`id`) like 'timestamp%', get_json_object(to_json(named_struct('v', `id`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`id` as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) = if(typeof(`id`) like 'timestamp%', get_json_object(to_json(named_struct('v', `id`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`id` as string))), true), to_json(collect_set(regexp_extract(left(if(typeof(`id`) like 'timestamp%', get_json_object(to_json(named_struct('v', `id`), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(`id` as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0))), null) from (select `id` from world.named__stage limit 1000)) as some_keys,
-regexp_extract(left(if(typeof(min(`id`)) like 'timestamp%', get_json_object(to_json(named_struct('v', min(`id`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(min(`id`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as least_1,
-regexp_extract(left(if(typeof(max(`id`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`id`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`id`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) as greatest_1,
-regexp_extract(left(if(typeof(max(`id`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`id`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`id`) as string)), 100), '^(?:[ -#%-~]|[$](?![{]))*', 0) = if(typeof(max(`id`)) like 'timestamp%', get_json_object(to_json(named_struct('v', max(`id`)), map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')), '$.v'), cast(max(`id`) as string)) as whole_1,
-count_if(`id` is null) as nulls_1,
-typeof(any_value(`id`)) as type_1
-from world.named__stage;
-
 describe history world.named limit 20;
 
 insert into world.named with ('userMetadata' = 'headwaters run <run>', 'targetAlias' = '_target',
-'replaceOn' = '(struct(_target.`id`), true) in (select struct(`id`), true from world.named__stage) and (_target.`id` between 1 and 9 and _target.`id` in (1, 3, 9) or _target.`id` is null)')
+'replaceOn' = '(struct(_target.`id`), true) in (select struct(`id`), true from global_temp.world__named__stage) and (_target.`id` between 1 and 9 and _target.`id` in (1, 3, 9) or _target.`id` is null)')
 replace where true
-select * except (_operation) from world.named__stage as _staged where _operation <> 'delete';
+select * except (_operation) from global_temp.world__named__stage as _staged where _operation <> 'delete';
 
 alter table world.named set tblproperties ('headwaters.inputs' = '{"world_inputs.items": {"version": 4, "at": 0}, "world_inputs.people": {"version": 2, "at": 0}}', 'headwaters.run' = '{"id": "<run>", "seen": {"version": 0, "at": 0}}', 'headwaters.columns' = '{"world_inputs.items": "6bbb89f7ad97bd20ae1e52c07339ce88", "world_inputs.people": "31bb65f0b3f86873f00e6c111b5d43d5"}', 'headwaters.pending' = 'null', 'headwaters.layout' = '{"seen": {"version": 0, "at": 0}, "layout": [[], [], null]}', 'headwaters.proof' = '{"keys": {}, "rules": "12"}');
-
-drop table if exists world.named__stage;
