@@ -39,7 +39,7 @@ run-retail: setup-dev  ## the shop from an application to PostgreSQL and a topic
 
 .PHONY: test
 test:  ## the checks, with the time that each took; CI runs test-slow as well
-	@scripts/checks setup-dev dbt-test,pytest-incremental+lint,types,docs,pytest-rest
+	@scripts/checks setup-dev dbt-test,pytest-incremental+lint,types,docs,pytest-rest,pytest-dbt
 
 .PHONY: setup
 setup:  ## the environment in .venv: packages and jars, both from locks (nearly instant when complete)
@@ -74,8 +74,9 @@ dbt-test: setup-dev  ## dbt build (models, unit tests, data tests) on the sample
 	@scripts/dbt-test
 
 .PHONY: pytest
-pytest: setup-dev  ## the promises in Python, on one shared Spark
+pytest: setup-dev  ## the promises in Python, on one shared Spark, and the essence of dbt's published tests on another
 	@$(BIN)/python -m pytest -q
+	@$(BIN)/python -m pytest -q tests/adapter
 
 # The same in two halves, each on a Spark of its own: `make test` runs two Sparks at a time, since three take longer on two cores.
 # test_c* (the compiled statements, for the most part) goes with the rest, which would otherwise end three minutes before the other half.
@@ -85,9 +86,19 @@ pytest-incremental: setup-dev
 pytest-rest: setup-dev
 	@$(BIN)/python -m pytest -q --ignore-glob="*/incremental/test_[!c]*"
 
+# dbt's published tests have a Spark of their own: their fixtures change the process that runs dbt.
+.PHONY: pytest-dbt
+pytest-dbt: setup-dev
+	@$(BIN)/python -m pytest -q tests/adapter
+
 .PHONY: test-slow
 test-slow: setup-dev  ## the tests that take their minutes; CI runs them as well
 	@$(BIN)/python -m pytest -q -m slow
+	@$(BIN)/python -m pytest -q -m slow tests/adapter
+
+.PHONY: dbt-tests
+dbt-tests: setup-dev  ## all of dbt's published tests, with their results in docs/dbt-tests.md
+	@$(BIN)/python -m pytest -q -m "slow or quick" --record tests/adapter; $(BIN)/python tests/adapter/page.py
 
 .PHONY: soak
 soak: setup-dev  ## 1,000 kill -9 of ingestion, audited (resumable; KILLS=50 for fewer)

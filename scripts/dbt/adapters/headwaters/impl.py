@@ -25,6 +25,7 @@ from typing import Any
 from dbt.adapters.base.meta import available
 from dbt.adapters.contracts.connection import AdapterResponse
 from dbt.adapters.headwaters.__version__ import version
+from dbt.adapters.headwaters.columns import HeadwatersColumn
 from dbt.adapters.headwaters.connections import HeadwatersConnectionManager, end_on_interrupt
 from dbt.adapters.headwaters.relation import HeadwatersRelation
 from dbt.adapters.headwaters.runs import Runs
@@ -280,6 +281,7 @@ class HeadwatersAdapter(SparkAdapter):
     """The adapter of dbt-spark with the Python functions of this package."""
 
     ConnectionManager = HeadwatersConnectionManager
+    Column = HeadwatersColumn
     AdapterSpecificConfigs = HeadwatersConfig
     Relation = HeadwatersRelation
 
@@ -360,6 +362,11 @@ class HeadwatersAdapter(SparkAdapter):
         return super().execute_macro(
             macro_name, macro_resolver, project, context_override, kwargs, needs_conn
         )
+
+    def get_columns_in_relation(self, relation: Any) -> list[Any]:
+        """Return the columns of a table or view; dbt calls this."""
+        columns = super().get_columns_in_relation(relation)
+        return [HeadwatersColumn(**vars(column)) for column in columns]
 
     def run_response(self, message: str, code: str, **counts: Any) -> RunResponse:
         """Return a materialization's result with its counts, for run_results.json."""

@@ -1,0 +1,1 @@
+"""The tests that dbt publishes for adapters, `dbt-tests-adapter`, on headwaters."""
