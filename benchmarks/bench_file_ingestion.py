@@ -32,7 +32,7 @@ def run(bench: Bench) -> None:
         return projects[-1]
 
     first = fresh_lake()
-    contracts = load_contracts(first, ["source:bronze.county_cases"])
+    contracts, _ = load_contracts(first, ["source:bronze.county_cases"])
     spark = start_spark(first)
     jvm = descendants(os.getpid())
 

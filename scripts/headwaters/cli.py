@@ -226,7 +226,7 @@ def serve(
     except ValueError as error:
         raise UserError("HW_ARGUMENT", f"--linger, --max-body or --max-in-flight {error}") from None
     options = Options(host, port, keys_from, tls_cert, tls_key, wait, create_topics, limits)
-    project, contracts = _contracts(select, exclude, target, profiles_dir)
+    project, contracts, _ = _contracts(select, exclude, target, profiles_dir)
     run(project, contracts, _words(select), options, typer.echo)
 
 
@@ -237,25 +237,35 @@ def _say(text: str) -> None:
 
 def _contracts(
     select: Select, exclude: Exclude, target: Target, profiles_dir: ProfilesDir
-) -> tuple[Project, list[Contract]]:
+) -> tuple[Project, list[Contract], int]:
+    """Return the right contracts of the selected streams, and the exit code of wrong ones."""
     from headwaters.streams.ingestion.contracts import load_contracts
 
     project = find_project(profiles_dir, target)
-    return project, load_contracts(project, _words(select), _words(exclude))
+    contracts, refused = load_contracts(project, _words(select), _words(exclude))
+    for problem in refused:
+        typer.echo(f"headwaters: {problem}", err=True)
+    return project, contracts, 2 if refused else 0
 
 
 @app.command()
 def streams(
     select: Select = None,
     exclude: Exclude = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
     target: Target = None,
     profiles_dir: ProfilesDir = None,
 ) -> None:
     """Show each stream's progress, backlog and last error. Starts no Spark."""
-    from headwaters.streams.ingestion.status import show, status
+    from headwaters.streams.ingestion.status import as_json, show, status
 
-    project, contracts = _contracts(select, exclude, target, profiles_dir)
-    show([status(project, contract) for contract in contracts])
+    project, contracts, code = _contracts(select, exclude, target, profiles_dir)
+    states = [status(project, contract) for contract in contracts]
+    if json:
+        typer.echo(as_json(states))
+    else:
+        show(states)
+    raise typer.Exit(code)
 
 
 @app.command()
@@ -306,13 +316,13 @@ def audit(
     from headwaters.streams.ingestion.reconcile import audit as run
     from headwaters.streams.ingestion.reconcile import right, settled_records, summarise
 
-    project, contracts = _contracts(select, exclude, target, profiles_dir)
+    project, contracts, code = _contracts(select, exclude, target, profiles_dir)
     found = run(project, contracts, say=_say)
     settled = {contract.name: settled_records(project, contract) for contract in contracts}
     for name, balances in found.items():
         for line in summarise(name, balances, settled[name]):
             typer.echo(line)
-    raise typer.Exit(0 if all(map(right, found.values())) else 1)
+    raise typer.Exit(code if all(map(right, found.values())) else 1)
 
 
 quarantine_app = typer.Typer(
@@ -342,10 +352,11 @@ def quarantine_show(
     from headwaters.streams.showing import lines
     from headwaters.streams.stream import Stream
 
-    project, contracts = _contracts([stream] if stream else None, None, target, profiles_dir)
+    project, contracts, code = _contracts([stream] if stream else None, None, target, profiles_dir)
     found = [(one, read_quarantine(Stream.of(project, one), settled, limit)) for one in contracts]
     for line in lines(found):
         typer.echo(line)
+    raise typer.Exit(code)
 
 
 @quarantine_app.command("settle")
@@ -364,7 +375,7 @@ def quarantine_settle(
     from headwaters.streams.ingestion.settle import settle
     from headwaters.streams.showing import settlement
 
-    project, [contract] = _contracts([stream], None, target, profiles_dir)
+    project, [contract], _ = _contracts([stream], None, target, profiles_dir)
     done = settle(project, contract, where, reason, apply, say=_say)
     for line in settlement(stream, done):
         typer.echo(line)
@@ -381,7 +392,7 @@ def quarantine_reopen(
     """Undo settlements: the records count as bad again."""
     from headwaters.streams.ingestion.settle import settle
 
-    project, [contract] = _contracts([stream], None, target, profiles_dir)
+    project, [contract], _ = _contracts([stream], None, target, profiles_dir)
     done = settle(project, contract, where, None, apply, say=_say)
     verb = "opened again" if apply else "would open again (--apply opens them)"
     typer.echo(f"{stream}: {done.records:,} {verb}")
@@ -447,7 +458,7 @@ def replay(
     """Move records that a corrected contract accepts from quarantine to bronze."""
     from headwaters.streams.ingestion.replay import replay as run
 
-    project, contracts = _contracts(select, exclude, target, profiles_dir)
+    project, contracts, code = _contracts(select, exclude, target, profiles_dir)
     replayed = run(project, contracts, dry_run=not apply, say=_say)
     for name, done in replayed.items():
         if isinstance(done, WorkError):
@@ -457,8 +468,8 @@ def replay(
         stays = ", ".join(f"{reason} {count:,}" for reason, count in done.refused.most_common())
         rest = f"; {done.refused.total():,} stay ({stays})" if stays else ""
         typer.echo(f"{name}: {done.accepted:,} {moved}{rest}")
-    if any(isinstance(done, WorkError) for done in replayed.values()):
-        raise typer.Exit(1)
+    failed = any(isinstance(done, WorkError) for done in replayed.values())
+    raise typer.Exit(1 if failed else code)
 
 
 @app.command()

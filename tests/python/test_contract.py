@@ -11,6 +11,8 @@ import pytest
 from headwaters.platform.errors import UserError
 from headwaters.platform.fields import seconds
 from headwaters.streams.contract import Contract, new_columns, parse_contract
+from headwaters.streams.data_types import data_type_problem
+from headwaters.streams.formats.paths import with_objects
 
 NODE: dict[str, Any] = {
     "original_file_path": "models/bronze/orders.yml",
@@ -149,8 +151,8 @@ def test_a_wrong_setting_of_the_client_is_named_without_its_value(client: Any) -
             changed(*STREAM, "fromat", to="json"),
             "config.meta.stream: 'fromat' is not a key here, did you mean 'format'? "
             "(allowed: from, path, topics, servers, client, start, data_loss, on_change, "
-            "rows_per_second, format, options, changes, batch, trigger, schema, bad_records, "
-            "deduplicate, writers)",
+            "rows_per_second, format, layout, options, changes, batch, trigger, schema, "
+            "bad_records, deduplicate, writers)",
         ),
         (
             changed(*STREAM, "format", to="jsn"),
@@ -281,7 +283,8 @@ def test_a_wrong_setting_of_the_client_is_named_without_its_value(client: Any) -
         ),
         (
             changed("columns", "_batch_id", to={"name": "_batch_id", "data_type": "int"}),
-            "column _batch_id: this name is ingestion's own; choose another",
+            "column _batch_id: this name is ingestion's own; choose another: {name: batch_id, "
+            'data_type: int, config: {meta: {from: "_batch_id"}}}',
         ),
         (
             changed("columns", "_RAW", to={"name": "_RAW", "data_type": "int"}),
@@ -289,8 +292,8 @@ def test_a_wrong_setting_of_the_client_is_named_without_its_value(client: Any) -
         ),
         (
             changed("columns", "ID", to={"name": "ID", "data_type": "int"}),
-            "columns id and ID differ in case alone, and Spark takes them for one: rename one of "
-            "them",
+            "columns id and ID differ in case alone, and Spark takes them for one: write "
+            '{name: id_2, data_type: int, config: {meta: {from: "ID"}}}',
         ),
         (
             changed(*STREAM, "batch", to={"max_bytes": "12 miles"}),
@@ -338,6 +341,123 @@ def test_a_wrong_contract_is_refused_by_name(node: dict[str, Any], message: str)
     assert said.startswith(f"[{code}] models/bronze/orders.yml: bronze.orders: ")
     assert message in said
     assert "\n" not in said
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ("array<strng>", "'strng' is not a type here, did you mean 'string'?"),
+        ("array<int", "'array<int' has its end in place of >"),
+        ("int>", "'int>' continues after its end, with >"),
+        ("map<string>", "'map<string>' has > in place of ,"),
+        ("array", "'array' has its end in place of <"),
+        ("struct<a>", "'>' is not a type here"),
+        ("struct<>", "'struct<>': > is not a name of a field that Delta stores"),
+        ("struct<`a b`: int>", "`a b` is not a name of a field that Delta stores"),
+        ("decimal(99, 2)", "'decimal(99, 2)': a decimal has 1 to 38 digits, scale included"),
+        ("decimal(2, 3)", "a decimal has 1 to 38 digits, scale included"),
+        ("decimal(a)", "'decimal(a)' has a in place of a number"),
+        ("string(3)", "'string(3)' continues after its end, with ("),
+        ("long", "'long' is not a type here"),
+    ],
+)
+def test_a_type_that_no_table_can_have_is_refused_when_it_is_parsed(
+    given: str, problem: str
+) -> None:
+    assert problem in str(data_type_problem(given))
+
+
+def test_every_type_that_a_table_can_have_is_allowed() -> None:
+    for given in (
+        "decimal",
+        "Decimal ( 38 , 38 )",
+        "array<long>",
+        "map<string, struct<a int, `b-c`: array<dec(3)>>>",
+        "struct<a: int not null comment 'its', B: timestamp_ntz>",
+    ):
+        assert data_type_problem(given) is None
+
+
+def reading(stream: dict[str, Any] | None = None, **fields: object) -> dict[str, Any]:
+    columns = {
+        name: {
+            "name": name,
+            "data_type": "int",
+            "constraints": [],
+            "config": {"meta": {"from": given} if not isinstance(given, dict) else given},
+        }
+        for name, given in fields.items()
+    }
+    node = changed("columns", to=columns)
+    node["config"]["meta"]["stream"] |= stream or {}
+    return node
+
+
+CSV = {"format": "csv"}
+EVENT = {"changes": {"key": ["id"], "envelope": "debezium"}}
+
+
+@pytest.mark.parametrize(
+    ("node", "problem"),
+    [
+        (reading(a=3), "column a: from: write a field's name in quotes, such as 'Order ID', or "),
+        (reading(a=[]), "column a: from: write a field's name in quotes"),
+        (reading(a={"from": "b", "expression": "1"}), "from and expression exclude each other"),
+        (reading(a="x", b="x"), "columns a and b read one field, x: read it once, and compute "),
+        (reading(x=None, b="x"), "columns x and b read one field, x: "),
+        (reading(a="x", b=["x", "y"]), "columns a and b read one field, x: "),
+        (reading(a=["x", "y", "z"], b=["x", "Y"]), "columns a and b read one field, x: "),
+        (reading({"format": "parquet"}, a="X", b="x"), "columns a and b read one field, x: "),
+        (reading(EVENT, id=None, a="A", b="a"), "columns a and b read one field, a: "),
+        (reading(CSV, a=["x", "y"]), "column a: from: a row of csv has no paths"),
+        (
+            reading(CSV | {"options": {"header": "false"}}, a="x"),
+            "column a: from: options: header is false, so there are no names",
+        ),
+        (
+            reading(CSV | {"options": {"sep": "||"}}, a="x", b="x"),
+            "options: sep is one character if the header has a name twice, or an empty one",
+        ),
+        (
+            reading({"changes": {"key": ["id"]}}, id=None, a=["x", "y"]),
+            "column a: from: a change event has no paths: declare x as a struct, and compute the",
+        ),
+        (
+            reading(EVENT, id=None, payload=None),
+            "column payload: this name is the envelope's own: write {name: row_payload, "
+            'data_type: int, config: {meta: {from: "payload"}}}',
+        ),
+        (reading(a=""), "column a: from: the name is empty, which only a header of csv may have"),
+        (reading({"format": "raw"}, a="x"), "format: raw wants one column"),
+    ],
+)
+def test_a_field_that_no_column_can_read_is_refused(node: dict[str, Any], problem: str) -> None:
+    with pytest.raises(UserError) as refused:
+        parse_contract(node)
+    assert problem in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_column_reads_any_field() -> None:
+    contract = parse_contract(reading(a="Order ID", b="order id", c=["x", "y", "z"], d=["x", "q"]))
+    assert [column.path for column in contract.columns] == [
+        ("Order ID",),
+        ("order id",),
+        ("x", "y", "z"),
+        ("x", "q"),
+    ]
+    kept = json.loads(contract.model_dump_json(by_alias=True))
+    assert Contract.model_validate(kept) == contract
+    read = with_objects(contract)
+    assert [(c.name, c.data_type, c.expression) for c in read.columns] == [
+        ("_object_0", "struct<`y`: struct<`z`: int>, `q`: int>", None),
+        ("a", "int", None),
+        ("b", "int", None),
+        ("c", "int", "`_object_0`.`y`.`z`"),
+        ("d", "int", "`_object_0`.`q`"),
+    ]
+    assert read.stored_columns == read.columns[1:]
+    parse_contract(reading(CSV, a="x", b="x", c="X"))
 
 
 def test_what_only_looks_as_if_it_changed_by_itself_is_allowed() -> None:

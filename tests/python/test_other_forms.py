@@ -108,7 +108,7 @@ def test_a_file_of_another_form_is_one_row_of_quarantine_and_none_of_bronze(
         record: message.split(":")[0] for _, _, message, record in ingester.quarantine("tables")
     } == {
         "landing/tables/parquet.csv": "is Parquet",
-        "landing/tables/utf-16.csv": "is UTF-16",
+        "landing/tables/utf-16.csv": "is UTF-16LE",
     }
     assert audit(ingester, lines) == ["orders: 6 read = 1 bronze + 5 quarantined: right"]
     assert ingester.run(lines) == ["orders  nothing new"]

@@ -209,7 +209,7 @@ sources:
 
 def test_two_streams_of_one_name_are_refused(shop: Shop) -> None:
     root = shop({"profiles.yml": profile(dev=DEV), "models/a.yml": SOURCES.format(schema="raw")})
-    [contract] = load_contracts(Project(root))
+    [contract] = load_contracts(Project(root))[0]
     assert (contract.full_name, contract.file) == ("raw.orders", "models/a.yml")
     (root / "models/b.yml").write_text(SOURCES.format(schema="other"))
     with pytest.raises(UserError, match="are streams of one name, by which their checkpoints"):

@@ -141,7 +141,7 @@ def test_the_contracts_of_the_streams_have_a_column_for_every_field(landed: list
     from headwaters.platform.project import Project
     from headwaters.streams.ingestion.contracts import load_contracts
 
-    streams = {contract.name: contract for contract in load_contracts(Project(ROOT))}
+    streams = {contract.name: contract for contract in load_contracts(Project(ROOT))[0]}
     for one in landed:
         columns = [column.name for column in streams[one.truth.stream].read_columns]
         assert columns == list(json.loads(lines(one)[0]))

@@ -61,7 +61,7 @@ def test_every_simulated_stream_goes_to_its_topic_and_through_the_endpoint(
         monkeypatch.setenv(f"HEADWATERS_{domain}_FROM", "kafka")
     assert said("--to-kafka") == [f"{name}: {len(of)} records sent" for name, of in sent.items()]
     assert said("--to-kafka") == [f"{name}: nothing new" for name in sent]
-    contracts = load_contracts(project, list(sent))
+    contracts = load_contracts(project, list(sent))[0]
     values = {name: [one for _, one in of if one is not None] for name, of in sent.items()}
     with served(endpoints_of(project, contracts, Options(), 1)) as client:
         assert said("--to-http", str(client.base_url)) == [

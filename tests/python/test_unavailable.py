@@ -284,19 +284,18 @@ def test_a_contract_that_cannot_be_stored_or_read_is_refused_when_it_is_parsed()
     for declared, said in (
         (
             node({"Order ID (new)": "int"}),
-            "column Order ID (new): Delta stores no name with a blank or one of ,;{}()=: rename "
-            "the field where it is written, to order_id_new, or leave it out: _rescued has the "
-            "undeclared fields of JSON",
+            "column Order ID (new): Delta stores no name with a blank or one of ,;{}()=, and "
+            "ingestion none with a `: write {name: order_id_new, data_type: int, config: {meta: "
+            '{from: "Order ID (new)"}}}',
         ),
         (
-            node({"id": "int"}, {"format": "csv", "options": {"encoding": "windows-1252"}}),
-            "config.meta.stream: options: encoding: 'windows-1252' is not an encoding here "
-            "(allowed: utf-8, utf-16, utf-16be, utf-16le, utf-32, iso-8859-1, us-ascii): convert "
-            "others to UTF-8 before they land",
+            node({"id": "int"}, {"format": "csv", "options": {"encoding": "window-1252"}}),
+            "config.meta.stream: options: encoding: 'window-1252' is not an encoding here, did you "
+            "mean 'windows-1252'? (allowed: utf-8, utf-16, utf-16be, utf-16le, ",
         ),
     ):
-        assert stream_problem(declared) == (
-            f"[HW_CONTRACT] models/bronze/orders.yml: bronze.orders: {said}"
-        )
+        problem = stream_problem(declared)
+        assert problem is not None
+        assert problem.startswith(f"[HW_CONTRACT] models/bronze/orders.yml: bronze.orders: {said}")
     latin = node({"id": "int"}, {"format": "csv", "options": {"encoding": "ISO-8859-1"}})
     assert stream_problem(latin) is None

@@ -141,6 +141,8 @@ class Reader:
         for option in ("dateFormat", "timestampFormat"):
             if contract.form == "json" and option in contract.stream.options:
                 raise ValueError(f"the HTTP endpoint takes ISO 8601 alone: remove {option}")
+        if other := next((c for c in contract.read_columns if c.read_from is not None), None):
+            raise ValueError(f"column {other.name}: from: the HTTP endpoint takes columns by name")
         self.contract = contract
         self.closed = no_others or contract.stream.schema_policy == "fail"
         self.columns = [

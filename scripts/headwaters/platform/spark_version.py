@@ -207,8 +207,20 @@ SETTINGS_OF_EXPRESSIONS = {
     "spark.sql.session.timeZone",
 }
 
-# The text encodings that Spark reads.
-ENCODINGS = ("utf-8", "utf-16", "utf-16be", "utf-16le", "utf-32", "iso-8859-1", "us-ascii")
+# The settings with which Spark reads other encodings, and Parquet files with nanoseconds.
+READ_MORE = {
+    "spark.sql.legacy.javaCharsets": "true",
+    "spark.sql.legacy.parquet.nanosAsLong": "true",
+}
+# The text encodings that Spark then reads, by names that Python also knows.
+ENCODINGS = (
+    "utf-8", "utf-16", "utf-16be", "utf-16le", "utf-32", "us-ascii",
+    *(f"iso-8859-{number}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 9, 13, 15)),
+    *(f"windows-{number}" for number in range(1250, 1259)),
+    "ibm437", "ibm850", "ibm852", "ibm855", "ibm857", "ibm862", "ibm866", "koi8-r", "koi8-u",
+    "shift_jis", "ms932", "euc-jp", "iso-2022-jp", "gb2312", "gbk", "gb18030", "big5",
+    "euc-kr", "tis-620",
+)  # fmt: skip
 
 # Spark's substitute for a value that its settings suspect to be a secret.
 REDACTED = "*********(redacted)"

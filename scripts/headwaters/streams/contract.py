@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -17,6 +18,8 @@ from headwaters.platform.errors import UserError
 from headwaters.platform.fields import Duration, Part, explain, seconds
 from headwaters.platform.names import not_allowed
 from headwaters.platform.spark_version import BARE_FUNCTIONS, CHANGING_FUNCTIONS, ENCODINGS
+from headwaters.streams.columns import meta_of, names_problem, read_as, read_from
+from headwaters.streams.data_types import data_type_problem
 from headwaters.streams.formats.declared import FORMATS, DeclaredFormat, FormatKeys
 from headwaters.streams.formats.placeholders import (
     may_be_unavailable,
@@ -52,13 +55,6 @@ RESERVED = frozenset(
 # The name of Debezium's envelope in a stream's expressions: `payload.op`
 ENVELOPE = ("schema", "payload")
 CHANGE_FEED = ("delta.enableChangeDataFeed", "true")
-
-_NOT_STORED = r"[\s,;{}()=]"
-
-_SCALARS = (
-    "string", "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal",
-    "date", "timestamp", "timestamp_ntz", "binary", "variant",
-)  # fmt: skip
 
 
 def _trigger(value: object) -> object:
@@ -132,6 +128,11 @@ class Stream(FormatKeys, SourceKeys):
                 f"options: encoding: {_refuse(encoding, ENCODINGS, 'an encoding')}: convert others "
                 "to UTF-8 before they land"
             )
+        if self.layout != "lines":
+            if self.format != "json" or carrier != "files":
+                raise ValueError(f"layout: {self.layout} is for files of format: json alone")
+            if loose := [name for name in self.options if name.startswith("allow")]:
+                raise ValueError(f"options: {loose[0]} is not possible with layout: {self.layout}")
         for option, what in declared.required.get(carrier, {}).items():
             if option not in self.options:
                 raise ValueError(f"options: {option} is missing: {what}")
@@ -172,6 +173,21 @@ class Column(Part):
     data_type: str
     expression: str | None = None
     constraints: tuple[Constraint, ...] = ()
+    # the field of the record, or the names on the path to it; None if it has the column's name
+    read_from: str | tuple[str, ...] | None = None
+    # false for the objects of paths, which only ingestion reads
+    stored: bool = True
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """Return the names from the record to the value."""
+        given = self.name if self.read_from is None else self.read_from
+        return (given,) if isinstance(given, str) else given
+
+    @property
+    def field(self) -> str:
+        """Return the field of the record that has the value."""
+        return self.path[0]
 
 
 class Contract(Part):
@@ -199,6 +215,11 @@ class Contract(Part):
     def full_name(self) -> str:
         """Return the bronze table, with its schema."""
         return f"{self.schema_name}.{self.table}"
+
+    @property
+    def stored_columns(self) -> tuple[Column, ...]:
+        """Return the columns of bronze."""
+        return tuple(column for column in self.columns if column.stored)
 
     @property
     def read_columns(self) -> tuple[Column, ...]:
@@ -265,7 +286,7 @@ class Contract(Part):
         for column in self.columns:
             if column.expression is None:
                 if column.name not in changes.key and may_be_unavailable(column.data_type):
-                    found[column.name] = (column.name,)
+                    found[column.name] = (column.field,)
             elif named := names_in(column.expression, list(found)):
                 found[column.name] = tuple(dict.fromkeys(n for one in named for n in found[one]))
         return found
@@ -312,7 +333,8 @@ def parse_contract(node: Mapping[str, Any]) -> Contract:
         {
             "name": column["name"],
             "data_type": _data_type(where, column),
-            "expression": (column.get("config") or {}).get("meta", {}).get("expression"),
+            "expression": meta_of(column).get("expression"),
+            "read_from": read_from(where, column),
             "constraints": [dict(constraint) for constraint in column.get("constraints") or ()],
         }
         for column in node["columns"].values()
@@ -321,27 +343,9 @@ def parse_contract(node: Mapping[str, Any]) -> Contract:
         raise UserError(
             "HW_CONTRACT", f"{where}: no columns: a stream needs its columns with their data_type"
         )
-    seen: dict[str, str] = {}
-    for name in (str(column["name"]) for column in columns):
-        if name.lower() in RESERVED:
-            raise UserError(
-                "HW_CONTRACT",
-                f"{where}: column {name}: this name is ingestion's own; choose another",
-            )
-        if re.search(_NOT_STORED, name):
-            raise UserError(
-                "HW_CONTRACT",
-                f"{where}: column {name}: Delta stores no name with a blank or one of ,;{{}}()=: "
-                f"rename the field where it is written, to {_storable(name)}, or leave it out: "
-                "_rescued has the undeclared fields of JSON",
-            )
-        if other := seen.get(name.lower()):
-            raise UserError(
-                "HW_CONTRACT",
-                f"{where}: columns {other} and {name} differ in case alone, and Spark takes them "
-                "for one: rename one of them",
-            )
-        seen[name.lower()] = name
+    named = [(str(column["name"]), str(column["data_type"])) for column in columns]
+    if problem := names_problem(named, RESERVED):
+        raise UserError("HW_CONTRACT", f"{where}: {problem}")
     stream = stream_of(where, meta["stream"])
     try:
         contract = Contract(
@@ -374,11 +378,6 @@ def stream_of(where: str, declared: object) -> Stream:
         ) from None
 
 
-def _storable(name: str) -> str:
-    """Return a name that Delta stores."""
-    return re.sub(r"\W+", "_", name).strip("_").lower() or "another name"
-
-
 def _unread_problem(stream: object) -> str | None:
     """Return the problem of a declared key that no source may read, or None."""
     keys = stream if isinstance(stream, Mapping) else {}
@@ -406,7 +405,8 @@ def _columns_for_the_stream(contract: Contract) -> str | None:
     types = {column.name: column.data_type.strip().lower() for column in contract.columns}
     read = [column.name for column in contract.read_columns]
     problem = contract.format and contract.format.columns_problem([types[name] for name in read])
-    if problem := problem or contract.source.columns_problem(read):
+    fields = [column.field for column in contract.read_columns]
+    if problem := problem or contract.source.columns_problem(fields) or _fields_problem(contract):
         return problem
     if problem := _changes_problem(contract, read):
         return f"config.meta.stream.changes: {problem}"
@@ -429,7 +429,46 @@ def _changes_problem(contract: Contract, read: Sequence[str]) -> str | None:
             return f"key: {_refuse(name, read, 'a column that is read')}"
     for column in contract.read_columns:
         if column.name.lower() in contract.envelope:
-            return f"column {column.name}: this name is the envelope's own; choose another"
+            instead = read_as(f"row_{column.name}", column.data_type, column.field)
+            return f"column {column.name}: this name is the envelope's own: write {instead}"
+    return None
+
+
+def _fields_problem(contract: Contract) -> str | None:
+    """Return the problem of the fields that the columns read, or None."""
+    declared, form = contract.format, contract.form
+    columns = contract.read_columns
+    other = next((column for column in columns if column.read_from is not None), None)
+    if other and declared and not declared.names_fields and form != "csv":
+        return f"column {other.name}: from: a record of {declared.name} has no fields"
+    path = next((column for column in columns if len(column.path) > 1), None)
+    if form == "csv":
+        options, fields = contract.stream.options, [column.field.lower() for column in columns]
+        if other and options.get("header") == "false":
+            return f"column {other.name}: from: options: header is false, so there are no names"
+        if (len(set(fields)) < len(fields) or "" in fields) and len(options.get("sep", ",")) > 1:
+            return "options: sep is one character if the header has a name twice, or an empty one"
+        return f"column {path.name}: from: a row of csv has no paths" if path else None
+    if empty := next((column for column in columns if "" in column.path), None):
+        return f"column {empty.name}: from: the name is empty, which only a header of csv may have"
+    if path and contract.stream.changes:
+        return (
+            f"column {path.name}: from: a change event has no paths: declare {path.field} as a "
+            "struct, and compute the column from it"
+        )
+    # Spark compares the names of columns, and of the fields of an envelope, without case
+    folds = form != "json" or bool(contract.envelope)
+    paths = [
+        (column.field.lower() if folds else column.field, *map(str.lower, column.path[1:]))
+        for column in columns
+    ]
+    for (one, first), (other_path, second) in combinations(zip(paths, columns, strict=True), 2):
+        shorter = min(len(one), len(other_path))
+        if one[:shorter] == other_path[:shorter]:
+            return (
+                f"columns {first.name} and {second.name} read one field, {second.field}: read it "
+                "once, and compute the other column by an expression"
+            )
     return None
 
 
@@ -459,12 +498,8 @@ def _data_type(where: str, column: Mapping[str, Any]) -> str:
     data_type = column.get("data_type")
     if not data_type:
         raise UserError("HW_CONTRACT", f"{where}: column {column['name']} has no data_type")
-    base = re.split(r"[(<\s]", data_type.strip().lower())[0]
-    if base not in (*_SCALARS, "array", "map", "struct"):
-        raise UserError(
-            "HW_CONTRACT",
-            f"{where}: column {column['name']}: data_type {_refuse(base, _SCALARS, 'a type')}",
-        )
+    if problem := data_type_problem(str(data_type)):
+        raise UserError("HW_CONTRACT", f"{where}: column {column['name']}: data_type {problem}")
     return str(data_type)
 
 

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
+from headwaters.platform.sql import identifier
 from headwaters.streams.formats.base import KEPT, FileFormat, as_kept
 from headwaters.streams.formats.columns import Columns, Typed, by_schema, typed_columns
 from headwaters.streams.formats.problems import Problem, malformed
@@ -52,7 +53,7 @@ class AvroMessages(Typed):
             .drop("_avro")
         )
         names = decoded.select("record.*").columns
-        given = {name: F.col(f"record.`{name}`") for name in names}
+        given = {name: F.col(f"record.{identifier(name)}") for name in names}
         whole = F.col("record").isNotNull().alias("_whole")
         return typed_columns(self.contract, decoded, origin, given, F.col("value"), whole)
 

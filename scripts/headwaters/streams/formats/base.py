@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cache, reduce
 from pathlib import Path
-from typing import ClassVar
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -67,7 +66,7 @@ class Format(ABC):
 
     def of_bronze(self) -> tuple[declared.Column, ...]:
         """Return the columns that bronze has of a record."""
-        return self.contract.columns
+        return self.contract.stored_columns
 
     def rescued(self) -> Column:
         """Return the undeclared fields of a typed record as JSON, or null."""
@@ -106,7 +105,9 @@ class FileFormat(Format):
     """A format that files may have."""
 
     # true if files contain a schema, or are one record each: then they are read by name
-    by_name: ClassVar[bool] = False
+    by_name: bool = False
+    # the column with the file of a record, as a URI
+    file_column: str = "_metadata.file_path"
 
     def stream_files(self, reader: DataStreamReader, folder: str) -> DataFrame:
         """Return the files of a folder as a stream, or only their list if they are read by name."""
@@ -143,7 +144,7 @@ def _parsed_columns(format_: Format, origin: Sequence[str]) -> list[Column]:
     first_problem = F.coalesce(*[F.when(when, what) for when, what in problems], no_problem())
     rescued = format_.rescued() if contract.rescues else null()
     return [
-        *[F.col(f"`{column.name}`") for column in contract.columns],
+        *[F.col(f"`{column.name}`") for column in contract.stored_columns],
         *map(F.col, origin),
         F.col("_raw").cast("binary").alias("_raw"),
         rescued.alias("_rescued"),

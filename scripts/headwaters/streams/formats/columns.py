@@ -8,6 +8,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from headwaters.platform.sql import identifier
 from headwaters.streams.contract import Contract
 from headwaters.streams.formats import values
 from headwaters.streams.formats.base import KEPT, Format, as_kept
@@ -52,11 +53,11 @@ class Columns(Typed):
     def typed(self, raw: DataFrame, origin: Sequence[str]) -> DataFrame:
         """Return the columns by their names, ignoring case."""
         contract = self.contract
-        declared_as = {column.name.lower(): column.name for column in contract.read_columns}
+        declared_as = {column.field.lower(): column.field for column in contract.read_columns}
         found = {declared_as.get(name.lower(), name): name for name in raw.columns}
-        names = [column.name for column in contract.read_columns if column.name in found]
+        names = [column.field for column in contract.read_columns if column.field in found]
         names += sorted(name for name in found if name not in (*names, *origin))
-        given = {name: F.col(f"`{found[name]}`") for name in names}
+        given = {name: F.col(identifier(found[name])) for name in names}
         types = {name: raw.schema[found[name]].dataType for name in names}
         columns = F.struct(*[_as_text(contract, n, given[n], types[n]) for n in names])
         return typed_columns(contract, raw, origin, given, F.to_json(columns, _WHOLE))
@@ -73,7 +74,7 @@ def _as_declared(contract: Contract) -> Column:
 
     Column names ignore case, and JSON fields do not.
     """
-    names = {column.name.lower(): column.name for column in contract.read_columns}
+    names = {column.field.lower(): column.field for column in contract.read_columns}
     declared_as = F.create_map(*[F.lit(text) for pair in names.items() for text in pair])
     keys = F.json_object_keys("value")
     other = F.exists(keys, lambda key: F.element_at(declared_as, F.lower(key)) != key)
@@ -92,38 +93,40 @@ def typed_columns(
     text: Column,
     *more: Column,
 ) -> DataFrame:
-    """Return typed columns, by name, converted to the types that the contract declares."""
-    declared_names = {column.name for column in contract.read_columns}
-    unknown = [value.alias(name) for name, value in given.items() if name not in declared_names]
+    """Return typed columns, converted to the types that the contract declares.
+
+    `given` has the columns of the record, by their names.
+    """
+    columns = contract.read_columns
+    fields = {column.field: column for column in columns}
+    unknown = [value.alias(name) for name, value in given.items() if name not in fields]
     types = [field.dataType for field in raw.select(*given.values()).schema]
     type_of = dict(zip(given, types, strict=True))
+    read = {c.name: given[c.field] for c in columns if c.field in given}
     typed = {
-        c.name: fitted(c, by_name(c, given[c.name], type_of[c.name]), type_of[c.name])
-        for c in contract.read_columns
-        if c.name in given
+        c.name: fitted(c, by_name(c, read[c.name], type_of[c.field]), type_of[c.field])
+        for c in columns
+        if c.name in read
     }
-    declared_as = {column.name: values.type_of(column) for column in contract.read_columns}
+    wanted = type_of | {c.field: values.type_of(c) for c in columns}
     not_text = [
-        F.when(text.isNotNull(), _not_text(name, text))
+        F.when(text.isNotNull(), _not_text(fields[name].name if name in fields else name, text))
         for name, value in given.items()
-        for text in values.not_utf8(type_of[name], value, declared_as.get(name, type_of[name]))
+        for text in values.not_utf8(type_of[name], value, wanted[name])
     ]
     return raw.select(
         *origin,
-        *[
-            typed.get(c.name, F.lit(None).cast(c.data_type)).alias(c.name)
-            for c in contract.read_columns
-        ],
+        *[typed.get(c.name, F.lit(None).cast(c.data_type)).alias(c.name) for c in columns],
         text.alias("_raw"),
         (F.to_json(F.struct(*unknown), _WHOLE) if unknown else null()).alias("_unknown"),
-        F.coalesce(*not_text, *uncast(contract, given, typed), no_problem()).alias("_uncast"),
+        F.coalesce(*not_text, *uncast(contract, read, typed), no_problem()).alias("_uncast"),
         *more,
     )
 
 
 def _as_text(contract: Contract, name: str, value: Column, given: T.DataType) -> Column:
     """Return a column for quarantine: complete, with the declared spelling of its names."""
-    column = next((column for column in contract.read_columns if column.name == name), None)
+    column = next((column for column in contract.read_columns if column.field == name), None)
     return (value if column is None else by_name(column, value, given, whole=False)).alias(name)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from pathlib import Path
@@ -11,11 +13,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 import headwaters.streams.contract as declared
+from headwaters.platform.sql import identifier
 from headwaters.streams.contract import Contract
 from headwaters.streams.formats import look, texts
 from headwaters.streams.formats.base import CORRUPT, KEPT, FileFormat, as_kept
 from headwaters.streams.formats.problems import (
-    NOT_UTF8,
     Problem,
     malformed,
     misfit,
@@ -39,7 +41,8 @@ class Csv(FileFormat):
 
     def stream_files(self, reader: DataStreamReader, folder: str) -> DataFrame:
         """Return the rows themselves."""
-        return reader.options(**_options(self.contract)).csv(folder, _read_schema(self.contract))
+        rows = reader.options(**_options(self.contract)).csv(folder, _file_schema(self.contract))
+        return self._by_column(rows)
 
     def files(
         self, spark: SparkSession, paths: Sequence[str], options: Mapping[str, str]
@@ -47,15 +50,24 @@ class Csv(FileFormat):
         """Return the same rows, by the names of files."""
         reader = spark.read.option("recursiveFileLookup", "true").options(**options)
         reader = reader.options(**_options(self.contract))
-        return [reader.csv(list(paths), schema=_read_schema(self.contract))]
+        return [self._by_column(reader.csv(list(paths), schema=_file_schema(self.contract)))]
+
+    def _by_column(self, rows: DataFrame) -> DataFrame:
+        """Return rows with the names of the columns instead of those of the header."""
+        names = [column.name for column in self.contract.read_columns]
+        return rows.toDF(*names, *rows.columns[len(names) :])
 
     def other_form(self, file: Path) -> str | None:
         """Return the form of binary files and of text in another encoding, or None."""
-        declared_encoding = "encoding" in self.contract.stream.options
+        encoding = self.contract.stream.options.get("encoding")
+        if _compares_header(self.contract) and (problem := _header_problem(self.contract, file)):
+            return problem
 
         def of_text(data: bytes, _: bool) -> str | None:
-            found = None if declared_encoding else look.utf_16(data)
-            return found and f"is {found}: declare options: {{encoding: {found}}}"
+            found = look.utf_16(data)
+            if not found or (encoding and look.fits_encoding(encoding, data)):
+                return None
+            return f"is {found}: declare options: {{encoding: {found.lower()}}}"
 
         return look.other_form(file, of_text)
 
@@ -98,7 +110,8 @@ class Csv(FileFormat):
 
     def problems(self) -> list[Problem]:
         """Return the problems: replaced bytes, and rows and fields that do not fit."""
-        replaced = f"{NOT_UTF8}: U+FFFD stands for them, the file has them"
+        encoding = self.contract.stream.options.get("encoding", "UTF-8")
+        replaced = f"has bytes that are not {encoding}: U+FFFD stands for them, the file has them"
         return [
             malformed(F.col("_replaced"), replaced),
             (F.col(CORRUPT).isNotNull(), _misfit(self.contract)),
@@ -127,6 +140,48 @@ def _read_schema(contract: Contract) -> str:
     return ", ".join([*columns, f"`{CORRUPT}` string"])
 
 
+def _file_schema(contract: Contract) -> str:
+    """Return the columns as the header names them, for Spark to compare.
+
+    If Spark cannot, `_header_problem` does.
+    """
+    if _compares_header(contract):
+        return _read_schema(contract)
+    fields = [f"{identifier(column.field)} string" for column in contract.read_columns]
+    return ", ".join([*fields, f"`{CORRUPT}` string"])
+
+
+def _compares_header(contract: Contract) -> bool:
+    """Return true if the header has a name that Spark does not read: an empty or a repeated one."""
+    fields = [column.field.lower() for column in contract.read_columns]
+    return len(set(fields)) < len(fields) or "" in fields
+
+
+def _header_problem(contract: Contract, file: Path) -> str | None:
+    """Return the problem of a file with another header than the declared one, or None."""
+    options, fields = contract.stream.options, [column.field for column in contract.read_columns]
+    try:
+        if problem := look.hidden(file):
+            return problem
+        with look.open_file(file) as opened:
+            data = opened.read(look.MOST)
+    except (OSError, EOFError):
+        return None  # Spark reports the error
+    text = data.decode(options.get("encoding", "utf-8"), "replace").removeprefix("\ufeff")
+    quote, comment = options.get("quote", '"'), options.get("comment")
+    lines = (line for line in io.StringIO(text, newline=None) if line.strip())
+    rows = (line for line in lines if not (comment and line.startswith(comment)))
+    sep = options.get("sep", ",").replace("\\t", "\t")
+    header = next(csv.reader(rows, delimiter=sep, quotechar=quote), [])
+    for side in ("Leading", "Trailing"):
+        if options.get(f"ignore{side}WhiteSpace") == "true":
+            header = [name.lstrip() if side == "Leading" else name.rstrip() for name in header]
+    if header == fields:
+        return None
+    given = ", ".join(header)[:300]
+    return f"has the header {given}: the contract has {', '.join(fields)}"
+
+
 def _value(contract: Contract, column: declared.Column, text: Column) -> Column:
     kind, options = texts.kind(column.data_type), contract.stream.options
     if kind == "timestamp" and "timestampFormat" in options:
@@ -140,7 +195,7 @@ def _options(contract: Contract, header: bool = True) -> dict[str, str]:
     """Return the options to read CSV: those of RFC 4180 and those of the contract."""
     usual = {
         "header": "true",
-        "enforceSchema": "false",
+        "enforceSchema": str(_compares_header(contract)).lower(),
         "escape": contract.stream.options.get("quote", '"'),
         "multiLine": "true",  # a quoted field may contain line breaks
         "emptyValue": EMPTY,

@@ -49,7 +49,7 @@ def enveloped(contract: Contract) -> Contract:
     changes = contract.stream.changes
     if changes is None or changes.envelope == "flat":
         return contract
-    row = ", ".join(f"{identifier(c.name)}: {c.data_type}" for c in contract.read_columns)
+    row = ", ".join(f"{identifier(c.field)}: {c.data_type}" for c in contract.read_columns)
     images = f"before: struct<{row}>, after: struct<{row}>"
     rest = "op: string, ts_ms: bigint, source: map<string,string>"
     columns = [
@@ -58,8 +58,10 @@ def enveloped(contract: Contract) -> Contract:
     ]
     for column in contract.columns:
         image = "if(payload.op <=> 'd', payload.before, payload.after)"
-        read = f"{image}.{identifier(column.name)}"
-        columns.append(column.model_copy(update={"expression": column.expression or read}))
+        read = f"{image}.{identifier(column.field)}"
+        columns.append(
+            column.model_copy(update={"expression": column.expression or read, "read_from": None})
+        )
     return contract.model_copy(update={"columns": tuple(columns)})
 
 
@@ -123,7 +125,7 @@ class Debezium(Json):
             malformed(~one.eqNullSafe(1), "is not one JSON object"),
             *[(when, self._named(what)) for when, what in super().problems()],
             undeclared(has_unknown(self.contract), unknown_keys(self.contract)),
-            malformed(op.isNull(), "has no op, and is no change event"),
+            (op.isNull(), problem_of("malformed", null(), _without_op())),
             (op == "t", problem_of("check", F.lit("op"), F.lit(_TRUNCATE))),
             (~op.isin("c", "r", "u", "d"), problem_of("check", F.lit("op"), other)),
             malformed((op == "d") & before.isNull(), "has no before"),
@@ -149,7 +151,7 @@ class Debezium(Json):
 
     def _unknown(self) -> Column:
         """Return the undeclared fields as JSON, or null if there are none."""
-        columns = [F.lit(column.name) for column in self.declared.read_columns]
+        columns = [F.lit(column.field) for column in self.declared.read_columns]
         row = F.map_filter("_fields", lambda name, _: ~name.isin(*columns))
         known = [F.lit(name) for name in _KNOWN]
         event = F.map_filter("_event", lambda name, _: ~name.isin(*known))
@@ -160,7 +162,10 @@ class Debezium(Json):
 
     def _moved(self, name: str) -> Problem:
         """Return the problem of an update whose key differs before and after."""
-        before, after = (F.col(f"payload.{image}.`{name}`") for image in ("before", "after"))
+        field = next(c.field for c in self.declared.read_columns if c.name == name)
+        before, after = (
+            F.col(f"payload.{image}.{identifier(field)}") for image in ("before", "after")
+        )
         moved = (F.col("payload.op") == "u") & (before != after)
         return moved, problem_of("check", F.lit(name), F.lit(_MOVED))
 
@@ -168,7 +173,7 @@ class Debezium(Json):
         """Return the problem of the row's first column with a text that does not fit, or null."""
         unfit = []
         for column in self.declared.read_columns:
-            said = F.element_at("_fields", F.lit(column.name))
+            said = F.element_at("_fields", F.lit(column.field))
             misfit = said.isNotNull() & fitted_text(column, said).isNull()
             unfit.append(F.when(misfit, type_problem(column, said)))
         return F.coalesce(*unfit, no_problem())
@@ -179,6 +184,20 @@ class Debezium(Json):
         of_envelope = problem.getField("field") == "payload"
         inside = problem.getField("field").isNull() & (problem.getField("reason") == "type")
         return F.when(of_envelope | inside, F.coalesce("_unfit", within)).otherwise(problem)
+
+
+def _without_op() -> Column:
+    """Return the reason why a record of Debezium's other topics is no change event."""
+    names = F.map_keys("_event")
+    other = "Debezium: read the topics of tables alone"
+    return (
+        F.when(names == F.array(F.lit("ts_ms")), f"is a heartbeat of {other}")
+        .when(
+            F.array_contains(names, "event_count"), f"is the metadata of a transaction of {other}"
+        )
+        .when(F.array_contains(names, "ddl"), f"is a schema change of {other}")
+        .otherwise("has no op, and is no change event")
+    )
 
 
 def _empty() -> Column:

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from headwaters.platform.fields import Part, Texts, one_of
+from headwaters.streams.formats.documents import Layout
 from headwaters.streams.formats.placeholders import DEFAULT, placeholder_of
 
 # The carriers of records: a source delivers either.
@@ -111,5 +112,6 @@ class FormatKeys(Part):
     """The keys of `config.meta.stream` that describe a record."""
 
     format: Annotated[str, one_of(FORMATS)] | None = None
+    layout: Layout = "lines"
     options: Texts = Field(default_factory=dict)
     changes: Changes | None = None

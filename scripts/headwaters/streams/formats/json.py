@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, reduce
 from pathlib import Path
 from typing import cast
+from urllib.parse import quote
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 import headwaters.streams.contract as declared
-from headwaters.platform.sql import literal
+from headwaters.platform.sql import identifier, literal
 from headwaters.streams.contract import Contract
 from headwaters.streams.formats import look, texts
 from headwaters.streams.formats.base import CORRUPT, KEPT, FileFormat, as_kept
+from headwaters.streams.formats.documents import Layout, records
 from headwaters.streams.formats.problems import (
     NOT_UTF8,
     Problem,
@@ -45,18 +48,31 @@ IS_FRAMED = (
 
 
 class Json(FileFormat):
-    """Records of JSON, from lines of files or from messages."""
+    """Records of JSON, from lines of files, whole files or messages."""
+
+    def __init__(self, contract: Contract) -> None:
+        """Create the format of a contract; a file that is not lines is read by its name."""
+        super().__init__(contract)
+        if contract.stream.layout != "lines":
+            self.by_name, self.file_column = True, "_file"
 
     def files(
         self, spark: SparkSession, paths: Sequence[str], options: Mapping[str, str]
     ) -> list[DataFrame]:
-        """Return the lines that are not empty."""
+        """Return the lines that are not empty, or the records of whole files."""
+        if self.by_name:
+            rows = [row for path in paths for row in _documents(path, self.contract.stream.layout)]
+            found = spark.createDataFrame(rows, "value binary, _file string", verifySchema=False)
+            return [found.withColumn("value", F.col("value").cast("string"))]
         reader = spark.read.option("recursiveFileLookup", "true").options(**options)
         return [reader.text(list(paths)).where(F.trim("value") != "")]
 
     def other_form(self, file: Path) -> str | None:
-        """Return the form of a file without lines of objects, such as an array, or None."""
-        return look.other_form(file, look.json_lines)
+        """Return the form of a file of another layout, such as an array, or None."""
+        if not self.by_name:
+            return look.other_form(file, look.json_lines)
+        of_text = look.json_documents(self.contract.stream.layout)
+        return look.hidden(file) or look.other_form(file, of_text, lines=False)
 
     def of_message(self, value: Column) -> Column:
         """Return its text."""
@@ -115,11 +131,26 @@ class Json(FileFormat):
         return self.parse(as_kept(self.contract, rows, text), KEPT)
 
 
+def _documents(path: str, layout: Layout) -> Iterator[tuple[bytes, str]]:
+    """Return the records of a file that Spark would find by a pattern, each with its URI.
+
+    Raises OSError for an unreadable file.
+    """
+    name = re.sub(r"\\(.)", r"\1", path.removeprefix("file://"))
+    try:
+        with look.open_file(Path(name)) as opened:
+            data = opened.read()
+    except (EOFError, zlib.error) as error:
+        raise OSError(str(error)) from None
+    uri = f"file://{quote(name)}"
+    return ((record, uri) for record in records(data, layout))
+
+
 def as_received(contract: Contract, parsed: DataFrame, kept: Sequence[str]) -> DataFrame:
     """Return changes with the original `_raw`, and without values computed from missing ones."""
     maybe = contract.maybe_unavailable()
     columns = []
-    for column in contract.columns:
+    for column in contract.stored_columns:
         value = F.col(f"`{column.name}`")
         if column.expression is not None and column.name in maybe:
             value = F.when(~is_unavailable(column.name), value).alias(column.name)
@@ -133,8 +164,19 @@ def as_received(contract: Contract, parsed: DataFrame, kept: Sequence[str]) -> D
 
 
 def _read_schema(contract: Contract) -> str:
-    columns = [f"`{c.name}` {_read_type(c)}" for c in contract.read_columns]
+    columns = [f"{identifier(c.field)} {_read_type(c)}" for c in contract.read_columns]
     return ", ".join([*columns, f"`{CORRUPT}` string"])
+
+
+def _by_column(contract: Contract, row: Column) -> Column:
+    """Return a row with the names of the columns instead of the record's fields.
+
+    A cast goes by position, so names that differ only in case remain apart.
+    """
+    if all(column.read_from is None for column in contract.read_columns):
+        return row
+    names = [f"`{column.name}`: {_read_type(column)}" for column in contract.read_columns]
+    return row.cast(f"struct<{', '.join([*names, f'`{CORRUPT}`: string'])}>")
 
 
 def _read_type(column: declared.Column) -> str:
@@ -154,7 +196,7 @@ def _json_columns(contract: Contract, origin: Sequence[str]) -> tuple[Column, li
         for c in contract.read_columns
         if _read_type(c) != c.data_type
     }
-    return row.alias("_row"), [
+    return _by_column(contract, row).alias("_row"), [
         *map(F.col, origin),
         text.alias("_raw"),
         F.col("_row").isNull().alias("_unread"),
@@ -182,7 +224,7 @@ def _strict_kinds(contract: Contract) -> list[str]:
 
 def _suspicious(contract: Contract, text: Column) -> Column:
     """Return whether a record may contain a text that is not of its type; runs on every record."""
-    columns = [(column.name, column.data_type) for column in contract.read_columns]
+    columns = [(column.field, column.data_type) for column in contract.read_columns]
     patterns = texts.in_json(columns, _strict_kinds(contract))
     return F.lit(True) if patterns is None else _any_of(text, patterns)
 
@@ -201,10 +243,12 @@ def _misread(contract: Contract, text: Column) -> Column:
     columns = cast(T.StructType, T.StructType.fromDDL(_read_schema(contract)))
     kinds = _strict_kinds(contract)
     as_it_is = T.StructType([T.StructField(f.name, _variants(f.dataType, kinds)) for f in columns])
-    row = F.from_json(text, as_it_is, _json(contract))
+    names = [*(column.name for column in contract.read_columns), CORRUPT]
+    types = [T.StructField(n, f.dataType) for n, f in zip(names, as_it_is, strict=True)]
+    row = F.from_json(text, as_it_is, _json(contract)).cast(T.StructType(types))
     problems = []
-    for column in contract.read_columns:
-        value, kind = row.getField(column.name), columns[column.name].dataType
+    for column, declared_as in zip(contract.read_columns, columns, strict=False):
+        value, kind = row.getField(column.name), declared_as.dataType
         wrong = _is_misread(kind, value, kinds)
         if wrong is not None:
             said = F.coalesce(value.try_cast("string"), F.to_json(F.struct(value.alias("value"))))
@@ -253,7 +297,7 @@ def _known(column: Column | None) -> Column:
 
 
 def _wild(contract: Contract, text: Column) -> Column:
-    return _any_of(text, texts.wild_numbers((c.name, c.data_type) for c in contract.read_columns))
+    return _any_of(text, texts.wild_numbers((c.field, c.data_type) for c in contract.read_columns))
 
 
 def _any_of(text: Column, patterns: Sequence[str]) -> Column:
@@ -267,7 +311,7 @@ _FIELDS = "from_json(cast(_raw as string), 'map<string,string>')"
 
 def unknown_keys(contract: Contract) -> str:
     """Return an expression for the names of the undeclared fields."""
-    names = ", ".join(literal(column.name) for column in contract.read_columns)
+    names = ", ".join(literal(column.field) for column in contract.read_columns)
     return f"array_except(_keys, array({names}))"
 
 
@@ -313,12 +357,12 @@ def _changed_numbers(contract: Contract) -> list[tuple[Column, Column]]:
     fields = F.from_json("_raw", "map<string,string>")
     for column in contract.read_columns:
         value, kind = F.col(f"`{column.name}`"), texts.kind(column.data_type)
-        said = F.element_at(fields, F.lit(column.name))
+        said = F.element_at(fields, F.lit(column.field))
         if has_floats(type_of(column)):
             problems.append((_overflows(contract, column), type_problem(column, said)))
         if kind == "string":
             number = r'^(?:-?[0-9]+\.[0-9]+(?:E-?[0-9]+)?|"-?Infinity")$'
-            name = rf"[\"']{re.escape(column.name)}[\"']\s*:\s*"
+            name = rf"{texts.field(column.field)}\s*:\s*"
             there = F.concat(F.lit(rf"{name}(?:[\"']|\Q"), value, F.lit(r"\E\s*[,}/])"))
             # a cheap test: strings of digits sort before strings of letters
             when = (value < ":") & value.rlike(number) & ~F.regexp_like(raw, there)
@@ -343,8 +387,8 @@ def _overflows(contract: Contract, column: declared.Column) -> Column:
     """
     kind = type_of(column)
     infinite = floats_within(kind, F.col(f"`{column.name}`"), is_infinite)
-    written = T.StructType([T.StructField(column.name, _texts(kind))])
-    value = F.from_json("_raw", written, _json(contract)).getField(column.name)
+    written = T.StructType([T.StructField(column.field, _texts(kind))])
+    value = F.from_json("_raw", written, _json(contract)).getField(column.field)
     said = floats_within(kind, value, lambda text: text.rlike("^[-+]?[iI]"))
     return F.when(infinite > 0, infinite != said).otherwise(False)
 
@@ -410,7 +454,7 @@ def _goes_on_after_the_record() -> Column:
 def _misfit(contract: Contract) -> Column:
     """Return why a record does not fit: its first declared field with a text but no value."""
     fields = F.from_json("_raw", "map<string,string>")
-    texts = [F.element_at(fields, F.lit(column.name)) for column in contract.read_columns]
+    texts = [F.element_at(fields, F.lit(column.field)) for column in contract.read_columns]
     unfit = misfit(contract, fields.isNotNull(), texts, "is not a JSON object")
     within = problem_of("type", null(), F.lit("a value in an object or array has another type"))
     is_object = fields.isNotNull() & (unfit.getField("reason") == "malformed")

@@ -26,32 +26,48 @@ _OTHER = {
     b"BZh": "is compressed by bzip2: give it a name that ends with .bz2",
     b"\x28\xb5\x2f\xfd": "is compressed by zstd: give it a name that ends with .zst",
 }
-_ARRAY = f"looks like one JSON array, {_LINES}: land one object a line (jq -c '.[]'), {_RAW}"
-_INDENTED = f"looks like indented JSON, {_LINES}: land one object a line (jq -c .), {_RAW}"
+_ARRAY = f"looks like one JSON array, {_LINES}: declare layout: array, {_RAW}"
+_INDENTED = f"looks like indented JSON, {_LINES}: declare layout: object, {_RAW}"
+_NO_ARRAY = "looks like JSON objects without an array around them: declare layout: lines or object"
+_AN_ARRAY = "looks like one JSON array: declare layout: array"
 _XML = f"looks like XML or HTML: land JSON, one object a line, {_RAW}"
 _OPEN: dict[str, Callable[[Path], object]] = {".gz": gzip.open, ".bz2": bz2.open}
 _UNKNOWN = (".zst", ".lz4", ".snappy", ".deflate", ".xz")  # the name hides the contents
 
 
-def other_form(file: Path, of_text: Callable[[bytes, bool], str | None]) -> str | None:
+def hidden(file: Path) -> str | None:
+    """Return the problem of a file whose name hides its contents, or None."""
+    if file.suffix.lower() not in _UNKNOWN:
+        return None
+    return f"ends with {file.suffix}, which this stream cannot open: land it as .gz"
+
+
+def other_form(
+    file: Path, of_text: Callable[[bytes, bool], str | None], lines: bool = True
+) -> str | None:
     """Return the actual form of a file that is not text, and the remedy; None if it is text.
 
-    `of_text` gets the first bytes of text, and whether these are all of it. For an unreadable file,
-    Spark reports the error.
+    `of_text` gets the first bytes of text, and whether these are all of it. With `lines`, a line of
+    JSON at the beginning is enough. For an unreadable file, Spark reports the error.
     """
-    if file.suffix.lower() in _UNKNOWN:
-        return None
     try:
-        with cast(BufferedIOBase, _OPEN.get(file.suffix.lower(), _plain)(file)) as opened:
+        if hidden(file):
+            return None
+        with open_file(file) as opened:
             data = opened.read(FIRST)
             if found := _other_format(data):
                 return found
-            if data.partition(b"\n")[0].rstrip().endswith(b"}") and data[:1] == b"{":
+            if lines and data[:1] == b"{" and data.partition(b"\n")[0].rstrip().endswith(b"}"):
                 return None  # a line of JSON, like most files
             data += opened.read(MOST - len(data)) if len(data) == FIRST else b""
             return of_text(data, len(data) < MOST)
     except (OSError, EOFError, ValueError):
         return None
+
+
+def open_file(file: Path) -> BufferedIOBase:
+    """Open a file, decompressed by the ending of its name."""
+    return cast(BufferedIOBase, _OPEN.get(file.suffix.lower(), _plain)(file))
 
 
 def _plain(file: Path) -> object:
@@ -63,14 +79,22 @@ def _other_format(data: bytes) -> str | None:
 
 
 def utf_16(data: bytes) -> str | None:
-    """Return another encoding that the first bytes indicate, or None."""
+    """Return the encoding of UTF-16 or UTF-32 that the first bytes indicate, or None."""
     if data.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
         return "UTF-32"
-    pairs = data[: len(data) // 2 * 2]
-    begins = data.startswith((b"\xff\xfe", b"\xfe\xff"))
-    half = len(pairs) // 2
-    nulls = half and (pairs[::2].count(0) == half) != (pairs[1::2].count(0) == half)
-    return "UTF-16" if begins or nulls else None
+    half = len(data) // 2
+    high, low = (data[at : half * 2 : 2].count(0) == half for at in (0, 1))
+    if data.startswith(b"\xff\xfe") or (half and low and not high):
+        return "UTF-16LE"
+    return "UTF-16BE" if data.startswith(b"\xfe\xff") or (half and high and not low) else None
+
+
+def fits_encoding(declared: str, data: bytes) -> bool:
+    """Return true unless the first bytes indicate another encoding than the declared one."""
+    found, declared = utf_16(data), declared.upper()
+    if declared == "UTF-16":  # without a byte order mark, Java takes the big end first
+        return found in (None, "UTF-16BE") or (found == "UTF-16LE" and data[:2] == b"\xff\xfe")
+    return found is None or found == declared or not declared.startswith("UTF-")
 
 
 def json_lines(data: bytes, is_all: bool) -> str | None:
@@ -87,6 +111,20 @@ def json_lines(data: bytes, is_all: bool) -> str | None:
         objects = (other.startswith("{") for other in map(str.lstrip, after.split("\n")))
         return None if any(objects) else _XML
     return None
+
+
+def json_documents(layout: str) -> Callable[[bytes, bool], str | None]:
+    """Return the function that returns the actual form of a text that has not this layout."""
+
+    def of_text(data: bytes, _: bool) -> str | None:
+        text = data.decode(json.detect_encoding(data), "replace").lstrip()
+        if text.startswith("<"):
+            return _XML
+        if layout == "array":
+            return _NO_ARRAY if text.startswith("{") else None
+        return _AN_ARRAY if text.startswith("[") else None
+
+    return of_text
 
 
 def _is_indented(text: str, line: str, broken: bool) -> bool:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 
 from py4j.protocol import Py4JJavaError
 from pyarrow import ArrowException, parquet
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
+from headwaters.platform.sql import identifier
 from headwaters.streams.formats.base import FileFormat
 from headwaters.streams.formats.columns import Columns, by_schema
 
@@ -26,9 +30,24 @@ class Parquet(Columns, FileFormat):
         """Read files together if one schema fits all of them, else those of each schema."""
         options = {**options, **self.contract.stream.options}
         merging = spark.read.format("parquet").options(**{"mergeSchema": "true", **options})
+        groups = _alike(paths)
         with contextlib.suppress(PySparkException, Py4JJavaError):  # types differ
-            return [merging.load(same) for same in _by_spelling(paths)]
-        return by_schema(spark, "parquet", options, paths)
+            return [_as_moments(merging.load(same), nanos) for nanos, same in groups]
+        return [
+            _as_moments(frame, nanos)
+            for nanos, same in groups
+            for frame in by_schema(spark, "parquet", options, same)
+        ]
+
+    def other_form(self, file: Path) -> str | None:
+        """Return the first column of a type that Spark does not read, or None."""
+        try:
+            schema = parquet.read_metadata(file).schema
+        except (ArrowException, OSError):
+            return None  # Spark reports the error
+        names = set(schema.to_arrow_schema().names)
+        columns = (schema.column(number) for number in range(len(schema)))
+        return next(filter(None, (_unread(column, names) for column in columns)), None)
 
     def damaged(self, file: str) -> bool:
         """Return true if a file has no footer, or one with a repeated name."""
@@ -39,24 +58,64 @@ class Parquet(Columns, FileFormat):
         return len(found) != len({name.lower() for name in found})
 
 
-def _by_spelling(paths: Sequence[str]) -> list[list[str]]:
-    """Group Parquet files by the letter case of their column names.
+def _unread(column: parquet.ColumnSchema, names: Collection[str]) -> str | None:
+    """Return the problem of a column that Spark does not read, or None."""
+    kind = json.loads(column.logical_type.to_json())
+    what = kind["Type"]
+    if what == "Timestamp" and kind["timeUnit"] == "nanoseconds" and column.path not in names:
+        return f"{column.path} has nanoseconds inside a value: write microseconds there"
+    if what == "Time":
+        return f"{column.path} is a time of day, which Spark does not read: write it as text"
+    if what == "Float16":
+        return f"{column.path} is a float of 16 bits, which Spark does not read: write 32 bits"
+    if what == "Decimal" and kind["precision"] > 38:
+        return f"{column.path} has {kind['precision']} digits, and Spark reads 38: write it as text"
+    return None
+
+
+def _as_moments(frame: DataFrame, nanos: Mapping[str, bool]) -> DataFrame:
+    """Return rows with numbers of nanoseconds converted to timestamps, truncated like texts."""
+    moments = {}
+    for name, in_utc in nanos.items():
+        value = F.col(identifier(name))
+        micros = F.expr(f"{identifier(name)} div 1000") - F.when(value % 1000 < 0, 1).otherwise(0)
+        moment = F.timestamp_micros(micros)
+        moments[name] = moment if in_utc else moment.cast("timestamp_ntz")
+    return frame.withColumns(moments) if moments else frame
+
+
+def _alike(paths: Sequence[str]) -> list[tuple[dict[str, bool], list[str]]]:
+    """Group Parquet files by the letter case of their column names, and by their nanoseconds.
 
     Spark would give all of them the spelling of one, and `_rescued` would contain a name of no
-    file.
+    file. Each group has its columns of nanoseconds, with true for moments in UTC.
     """
-    names: dict[str, list[str]] = {}
+    schemas: dict[str, dict[str, bool | None]] = {}
     for path in paths:
         file = re.sub(r"\\(.)", r"\1", path.removeprefix("file://"))
         try:
-            names[path] = parquet.read_schema(file).names
+            schemas[path] = _columns_of(file)
         except (ArrowException, OSError):
-            names[path] = []  # Spark reports the error
+            schemas[path] = {}  # Spark reports the error
     spellings: dict[str, set[str]] = {}
-    for name in (name for found in names.values() for name in found):
+    for name in (name for schema in schemas.values() for name in schema):
         spellings.setdefault(name.lower(), set()).add(name)
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for path, found in names.items():
-        several = sorted(name for name in found if len(spellings[name.lower()]) > 1)
-        groups.setdefault(tuple(several), []).append(path)
+    groups: dict[object, tuple[dict[str, bool], list[str]]] = {}
+    for path, schema in schemas.items():
+        several = sorted(name for name in schema if len(spellings[name.lower()]) > 1)
+        nanos = {name: in_utc for name, in_utc in schema.items() if in_utc is not None}
+        key = (tuple(several), tuple(sorted(nanos.items())))
+        groups.setdefault(key, (nanos, []))[1].append(path)
     return list(groups.values())
+
+
+def _columns_of(file: str) -> dict[str, bool | None]:
+    """Map each column of a file to None, or if it has nanoseconds, to true for moments in UTC."""
+    schema = parquet.read_metadata(file).schema
+    found: dict[str, bool | None] = dict.fromkeys(schema.to_arrow_schema().names)
+    for number in range(len(schema)):
+        column = schema.column(number)
+        kind = json.loads(column.logical_type.to_json())
+        if kind.get("timeUnit") == "nanoseconds" and column.path in found:
+            found[column.path] = kind["isAdjustedToUTC"]
+    return found

@@ -14,6 +14,8 @@ import re
 import uuid
 from collections.abc import Sequence
 
+from headwaters.streams.formats.texts import field
+
 DEFAULT = "__debezium_unavailable_value"
 _TEXTS = re.compile(r"(?i)\s*(?:string|binary|variant|decimal|dec|numeric)\b")
 _NESTED = re.compile(r"(?i)\s*(?:array|map|struct)\b")
@@ -98,7 +100,7 @@ def pattern(text: str, names: Sequence[str]) -> str:
     for value in texts_of(text):
         tokens = re.findall(r'"(?:[^"\\]|\\.)*"|[0-9.]+|[\[\]{}:,]', value)
         values.append(r"\s*".join(re.escape(token) for token in tokens))
-    fields = "|".join(re.escape(json.dumps(name, ensure_ascii=False)) for name in names)
+    fields = "|".join(map(field, names))
     return rf"((?:{fields})\s*:\s*)(?:{'|'.join(values)})"
 
 

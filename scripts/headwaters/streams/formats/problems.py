@@ -59,7 +59,7 @@ def uncast(
 def type_problem(column: declared.Column, text: Column) -> Column:
     """Return the problem of a text that is not a value of its column's type."""
     shown = F.concat(F.lit("'"), F.substring(text, 1, 100), F.lit(f"' is not a {column.data_type}"))
-    return problem_of("type", F.lit(column.name), shown)
+    return problem_of("type", F.lit(column.name if column.stored else column.field), shown)
 
 
 def year_problem(column: declared.Column) -> list[Problem]:

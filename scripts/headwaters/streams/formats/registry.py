@@ -17,6 +17,7 @@ from headwaters.streams.formats.debezium import Debezium
 from headwaters.streams.formats.declared import Carrier
 from headwaters.streams.formats.json import Json
 from headwaters.streams.formats.parquet import Parquet
+from headwaters.streams.formats.paths import with_objects
 from headwaters.streams.formats.raw import Raw
 
 FORMATS: Mapping[str, Mapping[Carrier, type[Format]]] = {
@@ -31,6 +32,7 @@ FORMATS: Mapping[str, Mapping[Carrier, type[Format]]] = {
 @cache
 def format_of(contract: Contract) -> Format:
     """Return the format of a stream, cached because it caches its expressions."""
+    contract = with_objects(contract)
     format_, carrier = contract.format, contract.source.delivers
     if format_ is None or carrier is None:
         return Columns(contract)  # for any format, because rows have typed columns

@@ -47,13 +47,30 @@ def pattern(data_type: str) -> str | None:
     return PATTERNS.get(kind(data_type))
 
 
+def field(name: str) -> str:
+    """Return a pattern of a field's name in JSON, with its quotes.
+
+    It begins with the name itself, which Java searches in strides, if no program would escape a
+    character of the name.
+    """
+    if re.fullmatch(r"[\w .:-]+", name, re.ASCII):
+        return rf"{re.escape(name)}(?<=[\"']{re.escape(name)})[\"']"
+    return rf"[\"']{''.join(map(_escaped, name))}[\"']"
+
+
+def _escaped(character: str) -> str:
+    """Return a pattern of a character in JSON, escaped or not."""
+    units = character.encode("utf-16-be").hex()
+    escape = "".join(rf"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+    return rf"(?:\\?{re.escape(character)}|(?i:{escape}))"
+
+
 def in_json(columns: Iterable[tuple[str, str]], kinds: Iterable[str]) -> list[str] | None:
     """Return patterns of JSON records that may have a wrong value of one of these kinds.
 
     A record without a match is correct. A record with one needs a closer check, because the match
     may be a field of that name in an undeclared object. The result is None if every record needs
-    it, since elements of arrays and maps have no name. A pattern begins with the field's name,
-    which Java searches in strides, and not with the quote before it.
+    it, since elements of arrays and maps have no name.
     """
     patterns: list[str] = []
     words = {one: [w for w in (one, *_KINDS) if _KINDS.get(w, w) == one] for one in kinds}
@@ -68,8 +85,8 @@ def in_json(columns: Iterable[tuple[str, str]], kinds: Iterable[str]) -> list[st
             found += [quoted or plain for quoted, plain in fields]
         number = {"decimal": rf"|[-+]?[0-9.,]++{WILD}", "timestamp": "|-?[0-9]{12}"}.get(one, "")
         patterns += [
-            rf"{name}(?<=[\"']{name})[\"']\s*+:\s*+(?:[\"'](?!{PATTERNS[one]}[\"']){number})"
-            for name in map(re.escape, dict.fromkeys(found))
+            rf"{name}\s*+:\s*+(?:[\"'](?!{PATTERNS[one]}[\"']){number})"
+            for name in map(field, dict.fromkeys(found))
         ]
     return patterns
 
@@ -78,8 +95,7 @@ def wild_numbers(columns: Iterable[tuple[str, str]]) -> list[str]:
     """Return patterns of numbers such as 1e100000000 in JSON if a decimal is declared.
 
     Spark spends minutes to hours on a decimal from those few bytes, and the stream stands still. In
-    a text, or in an undeclared field, the same characters do no harm. A pattern begins with the
-    field's name, which Java searches in strides, and not with the quote before it.
+    a text, or in an undeclared field, the same characters do no harm.
     """
     decimal = r"(?:decimal|dec|numeric)\b"
     named = rf"(?:`([^`]+)`|(\w+))\s*[:\s]\s*{decimal}"  # a field of a struct
@@ -89,10 +105,7 @@ def wild_numbers(columns: Iterable[tuple[str, str]]) -> list[str]:
     for one in types.values():
         names += [quoted or plain for quoted, plain in re.findall(named, one, re.I)]
     number = rf"[\"']?\s*[-+]?[0-9.,]++{WILD}"
-    patterns = [
-        rf"{name}(?<=[\"']{name})[\"']\s*:\s*{number}"
-        for name in map(re.escape, dict.fromkeys(names))
-    ]
+    patterns = [rf"{name}\s*:\s*{number}" for name in map(field, dict.fromkeys(names))]
     if any(re.search(element, one, re.I) for one in types.values()):
         patterns += [rf"[:\[,]\s*[-+]?[0-9.]++{WILD}", rf"[\"']\s*[-+]?[0-9.,]++{WILD}"]
     return patterns

@@ -39,7 +39,8 @@ def key_columns(contract: Contract) -> dict[str, Column]:
     columns = {column.name: column for column in contract.columns}
     found = {}
     for name in changes.key:
-        paths = (f"$.payload['{name}']", f"$['{name}']")
+        field = columns[name].field
+        paths = (f"$.payload['{field}']", f"$['{field}']")
         said = F.coalesce(*[F.get_json_object(text, path) for path in paths])
         if len(changes.key) == 1:
             said = F.when(is_object, said).otherwise(text)

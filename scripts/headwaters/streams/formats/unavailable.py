@@ -27,7 +27,7 @@ def without_placeholders(contract: Contract, events: DataFrame, row: Column) -> 
         return events.withColumn(NAME, F.lit(None).cast(UNAVAILABLE[1]))
     value = F.col("value")
     suspected = reduce(Column.__or__, [F.contains(value, F.lit(text)) for text in needles])
-    read = [column.name for column in contract.read_columns]
+    read = [column.field for column in contract.read_columns]
     pattern = placeholders.pattern(contract.placeholder, read)
     cleared = F.regexp_replace(value, F.lit(pattern), F.lit("$1null"))
     events = events.withColumn(NAME, F.when(suspected, _names(contract, row)))

@@ -14,12 +14,14 @@ from headwaters.streams.contract import Contract, parse_contract
 
 def load_contracts(
     project: Project, select: Sequence[str] = (), exclude: Sequence[str] = ()
-) -> list[Contract]:
-    """Return the contracts of the selected streams, by name; without a selection, all of them.
+) -> tuple[list[Contract], list[UserError]]:
+    """Return the contracts of the selected streams, by name, and the problems of the broken ones.
+
+    Without a selection, these are all streams. A broken contract does not stop the other streams.
 
     The syntax is dbt's: `source:bronze.click_events`, `tag:nightly`, `+account_daily_spend` for
     every stream upstream of a model. A bare name of a stream means that stream. Raises UserError
-    for a project that dbt cannot parse, a broken contract, or a selection without streams.
+    for a project that dbt cannot parse, or a selection without streams, or without a right one.
     """
     manifest = invoke(project, ["parse"])
     nodes = {
@@ -46,7 +48,15 @@ def load_contracts(
         raise UserError(
             "HW_NO_SUCH_STREAM", f"no stream in {wanted} (the streams of this project: {known})"
         )
-    contracts = sorted((parse_contract(nodes[key]) for key in chosen), key=lambda c: c.name)
+    contracts, refused = [], []
+    for key in sorted(chosen):
+        try:
+            contracts.append(parse_contract(nodes[key]))
+        except UserError as error:
+            refused.append(error)
+    if not contracts:
+        raise refused[0]
+    contracts.sort(key=lambda contract: contract.name)
     for one, other in pairwise(contracts):
         if one.name == other.name:
             raise UserError(
@@ -55,4 +65,4 @@ def load_contracts(
                 "one name, by which their checkpoints are known: rename one, and keep its table's "
                 "name with `identifier`",
             )
-    return contracts
+    return contracts, refused

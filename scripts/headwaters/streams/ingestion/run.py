@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import time
 from collections.abc import Sequence
 
@@ -48,14 +49,18 @@ def ingest(
     interval continues. `once` makes all streams end, `every` (seconds) makes all continue. `begin`
     is the start of streams without a checkpoint.
 
-    Raises UserError for a wrong contract or folder before any stream starts.
+    A stream with a wrong contract does not run, and makes the exit code 2. Raises UserError if no
+    contract is right, or for a wrong folder, before any stream starts.
     """
     check_port(metrics_port, "--metrics-port")
     lakes.enter(project.lake)
     os.chdir(project.root)
-    contracts = load_contracts(project, select, exclude)
+    contracts, refused = load_contracts(project, select, exclude)
+    for problem in refused:
+        print(f"headwaters: {problem}", file=sys.stderr, flush=True)
     trigger = "available_now" if once else every
-    return run(project, contracts, trigger=trigger, metrics_port=metrics_port, begin=begin)
+    code = run(project, contracts, trigger=trigger, metrics_port=metrics_port, begin=begin)
+    return 2 if refused and code <= 1 else code
 
 
 def run(

@@ -12,6 +12,7 @@ from headwaters.platform import lake as lakes
 from headwaters.platform.errors import WorkError, quiet
 from headwaters.platform.project import Project
 from headwaters.platform.spark_driver import driver_settings
+from headwaters.platform.spark_version import READ_MORE
 from headwaters.streams.contract import Contract
 
 # Tells a person about the progress of a command.
@@ -41,6 +42,7 @@ def start_spark(project: Project, say: Say = silent) -> SparkSession:
         "spark.app.name": "headwaters ingest",
         "spark.sql.catalogImplementation": "in-memory",
         "spark.scheduler.mode": "FAIR",
+        **READ_MORE,
         # like dbt: a failing computed column is null for that record, and the batch continues
         "spark.sql.ansi.enabled": "false",
         # Otherwise Spark computes common parts of `b` in `a and b` even if `a` is false. It would

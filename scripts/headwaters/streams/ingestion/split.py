@@ -13,6 +13,7 @@ from functools import cache
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
+from headwaters.platform.sql import identifier
 from headwaters.streams.contract import Contract
 from headwaters.streams.formats.base import PLACE
 from headwaters.streams.ingestion.duplicates import newest_event
@@ -53,7 +54,8 @@ _PLACES = 2**15  # bits, the size of one value of `bitmap_construct_agg`
 def with_place(raw: DataFrame) -> DataFrame:
     """Add `_place`, one of 32,768 by a record's content: the same each time it is read."""
     hashed = [name for name, kind in raw.dtypes if not re.search("map<|variant", kind)]
-    place = F.pmod(F.xxhash64(F.lit(0), *[F.col(f"`{name}`") for name in hashed]), F.lit(_PLACES))
+    columns = [F.col(identifier(name)) for name in hashed]
+    place = F.pmod(F.xxhash64(F.lit(0), *columns), F.lit(_PLACES))
     return raw.withColumn(PLACE, place)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
 from rich.console import Console
@@ -17,6 +18,8 @@ from headwaters.streams.ingestion.inputs import refresh_backlog, source_of
 from headwaters.streams.quarantine import counted
 from headwaters.streams.stream import Stream
 from headwaters.tables.delta_log import snapshot
+
+_UNCUT = 10_000  # columns of a pipe or a file, where no name may be cut
 
 
 @dataclass(frozen=True)
@@ -98,10 +101,25 @@ def show(states: Sequence[Status], console: Console | None = None) -> None:
             ago(state.last, datetime.now(UTC)),
         )
     console = console or Console()
+    if not console.is_terminal:
+        console.width = _UNCUT
     console.print(table)
     for state in states:
         if state.error:
             console.print(f"{state.name}: {state.error}", markup=False, soft_wrap=True)
+
+
+def as_json(states: Sequence[Status]) -> str:
+    """Return the streams as a JSON array, with times in UTC."""
+    found = [
+        asdict(state)
+        | {
+            "last": state.last and state.last.isoformat(),
+            "pending": state.pending and asdict(state.pending),
+        }
+        for state in states
+    ]
+    return json.dumps(found, indent=2, ensure_ascii=False)
 
 
 def ago(then: datetime | None, now: datetime) -> str:

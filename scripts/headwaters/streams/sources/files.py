@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from headwaters.platform.checkpoint import Pending, landed
+from headwaters.platform.sql import identifier
 from headwaters.streams.formats.base import FileFormat
 from headwaters.streams.sources import unreadable
 from headwaters.streams.sources.base import (
@@ -65,7 +66,7 @@ class Files(Source):
             options["maxBytesPerTrigger"] = str(batch.max_bytes)
         reader = spark.readStream.options(**options).options(**ANY_NAME)
         raw = self._format.stream_files(reader, f"file://{self.stream.path}")
-        return _with_source_file(raw, self.stream.lake)
+        return self._with_source_file(raw, "_metadata.file_path")
 
     def records(
         self, spark: SparkSession, batch: DataFrame, number: int, without: Collection[str] = ()
@@ -87,7 +88,17 @@ class Files(Source):
         paths = [re.sub(r"([\\\[\]{}*?])", r"\\\1", file) for file in files]
         read = self._format.files(spark, paths, ANY_NAME)
         frames = [beside_lineage(frame, self.contract) for frame in read]
-        return [_with_source_file(frame, self.stream.lake) for frame in frames]
+        return [self._with_source_file(frame, self._format.file_column) for frame in frames]
+
+    def _with_source_file(self, frame: DataFrame, file: str) -> DataFrame:
+        """Add each record's file, relative to the lake if inside, because the lake may move."""
+        path = F.col(file)
+        decoded = F.url_decode(F.replace(path, F.lit("+"), F.lit("%2B")))
+        path = F.when(path.contains("%"), decoded).otherwise(path)
+        for prefix in (f"file://{self.stream.lake}/", f"file:{self.stream.lake}/"):
+            path = F.replace(path, F.lit(prefix), F.lit(""))
+        columns = [F.col(identifier(name)) for name in frame.columns]
+        return frame.select(*columns, path.alias("_source_file"))
 
     def position(self) -> str:
         """Return the number of files that were read."""
@@ -174,13 +185,3 @@ class Files(Source):
                 one = replace(one, extra=0, unproven=one.bronze + one.quarantine)
             balances.append(one)
         return balances
-
-
-def _with_source_file(frame: DataFrame, lake: Path) -> DataFrame:
-    """Add each record's file, relative to the lake if inside, because the lake may move."""
-    path = F.col("_metadata.file_path")
-    decoded = F.url_decode(F.replace(path, F.lit("+"), F.lit("%2B")))
-    path = F.when(path.contains("%"), decoded).otherwise(path)
-    for prefix in (f"file://{lake}/", f"file:{lake}/"):
-        path = F.replace(path, F.lit(prefix), F.lit(""))
-    return frame.select(*[F.col(f"`{name}`") for name in frame.columns], path.alias("_source_file"))

@@ -22,7 +22,7 @@ class Rate(Source):
         """Return the numbers in the declared columns."""
         per_second = self.contract.stream.rows_per_second
         raw = spark.readStream.format("rate").option("rowsPerSecond", per_second).load()
-        declared = [column.name for column in self.contract.read_columns]
+        declared = [column.field for column in self.contract.read_columns]
         return raw.select(*declared, F.col("value").alias("_offset"))
 
     def position(self) -> str:

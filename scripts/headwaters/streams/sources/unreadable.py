@@ -47,8 +47,8 @@ def find(
         try:
             for frame in read(files):
                 frame.write.format("noop").mode("overwrite").save()
-        except (PySparkException, Py4JJavaError) as error:
-            reason = innermost(error)
+        except (PySparkException, Py4JJavaError, OSError) as error:
+            reason = str(error) if isinstance(error, OSError) else innermost(error)
             if _NOT_THE_FILE.search(reason):
                 return
             if len(files) == 1:
