@@ -335,6 +335,7 @@ def test_a_model_may_overrule_the_meta_of_its_folder() -> None:
     config = config_of("auto", {"on_gap": "rebuild", "meta": {"on_gap": "fail", "a": 1}})
     assert problems(config, config_call_dict={"on_gap": "rebuild", "meta": {"a": 1}}) == []
     assert len(problems(config, config_call_dict={"meta": {"on_gap": "fail"}})) == 1
+    assert problems({"partition_by": ["d"], "meta": {"partition_by": "d"}}) == []
 
 
 # Settings of other adapters and of packages, and words of projects.

@@ -72,8 +72,15 @@ def _twice(config: Config, own: frozenset[str]) -> Iterator[str]:
         first, second = config.get(name), meta.get(name)
         if name in (*ADDED_UP, *OF_CONFIG) or is_empty(first) or is_empty(second):
             continue
-        if first != second and not (name in own and f"meta.{name}" not in own):
+        if _listed_value(first) == _listed_value(second):
+            continue
+        if name not in own or f"meta.{name}" in own:
             yield f"{name} is '{first}' in config and '{second}' in meta: keep one of them"
+
+
+def _listed_value(value: Any) -> Any:
+    """Return a value as settings compare: one name is a list of it."""
+    return [value] if isinstance(value, str) else value
 
 
 def _of_another_strategy(node: Node, own: frozenset[str]) -> Iterator[str]:
