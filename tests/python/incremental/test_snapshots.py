@@ -20,7 +20,7 @@ RENAMED = {
     "dbt_is_deleted": "gone",
 }
 TIMESTAMP = {"strategy": "timestamp", "updated_at": "updated_at"}
-CHECK = {"strategy": "check", "check_cols": ["name"]}
+CHECK = {"strategy": "check", "check_cols": ["NAME"]}  # in other letters than the column
 SNAPSHOTS: dict[str, dict[str, Any]] = {
     "timestamp_ignore": {"hard_deletes": "ignore", **TIMESTAMP},
     "timestamp_invalidate": {"hard_deletes": "invalidate", **TIMESTAMP},
@@ -89,14 +89,75 @@ def test_snapshots_have_the_records_that_dbt_documents(
     assert {name: columns for name, (_, columns) in found.items()} == {
         name: columns_of(config) for name, config in SNAPSHOTS.items()
     }
-    ids = {
-        name: spark.sql(
-            f"select count(*) - count(distinct {'record' if name == 'composite' else 'dbt_scd_id'})"
-            f" from {schema}.{name}"
-        ).first()[0]
-        for name in SNAPSHOTS
-    }
-    assert set(ids.values()) == {0}, "two records have one id"
+    for name, config in SNAPSHOTS.items():
+        meta = {column: column for column in RENAMED} | config.get("snapshot_meta_column_names", {})
+        table, (since, until, record) = f"{schema}.{name}", list(meta.values())[:3]
+        ids = spark.table(table).select(record)
+        assert ids.distinct().count() == ids.count(), "two records have one id"
+        overlaps = spark.sql(
+            f"select * from (select *, lead({since}) over (partition by id order by {since},"
+            f" {until} nulls last) as next from {table})"
+            f" where {until} < {since} or next < coalesce({until}, timestamp'9999-12-31')"
+        )
+        assert overlaps.collect() == [], "two records of a row overlap"
+
+
+AT = "timestamp'2026-01-01'"
+# Each snapshot's rows, and the code of the refusal if they cannot be recorded
+FIRST_ROWS = {
+    "bars": (f"('a|', 'b', 1, {AT}), ('a', '|b', 1, {AT})", None),
+    "whole": (f"('a', '', 1, {AT})", None),
+    "unknown": (f"('a', '', 1, {AT}), (null, '', 1, {AT})", "HW_SNAPSHOT_ROWS"),
+    "repeated": (f"('a', '', 1, {AT}), ('a', '', 2, {AT})", "HW_REPEATED_KEYS"),
+    "undated": (f"('a', '', 1, {AT}), ('b', '', 2, null)", "HW_SNAPSHOT_ROWS"),
+}
+
+
+@pytest.mark.slow
+def test_rows_that_a_snapshot_cannot_record_are_refused(
+    dbt: Dbt, new_project: NewProject, spark: Any, schema: str
+) -> None:
+    spark.sql(f"create schema {schema}_inputs")
+    config = {"unique_key": ["word", "part"], **TIMESTAMP, "hard_deletes": "invalidate"}
+    declared = [
+        {"name": name, "relation": f"source('inputs', '{name}')", "config": config}
+        for name in FIRST_ROWS
+    ]
+    tables = [{"name": name} for name in FIRST_ROWS]
+    sources = [{"name": "inputs", "schema": f"{schema}_inputs", "tables": tables}]
+    project = new_project(
+        {"snapshots/all.yml": json.dumps({"sources": sources, "snapshots": declared})}
+    )
+
+    def run(expect: bool, *arguments: str) -> dict[str, str]:
+        ran = dbt(*arguments, project_dir=project, schema=schema, expect=expect)
+        return {one.node.name: str(one.message) for one in ran.result.results}
+
+    for name, (rows, _) in FIRST_ROWS.items():
+        source = f"values {rows} as (word, part, amount, updated_at)"
+        spark.sql(f"create table {schema}_inputs.{name} using delta as select * from {source}")
+    said = run(False, "snapshot")
+    for name, (_, code) in FIRST_ROWS.items():
+        assert code is None or f"[{code}] {name} (snapshots/all.yml): gives" in said[name]
+    assert spark.table(f"{schema}.bars").select("dbt_scd_id").distinct().count() == 2
+    made = {row["tableName"] for row in spark.sql(f"show tables in {schema}").collect()}
+    assert made == {"bars", "whole"}
+
+    # a later value that the table cannot hold, and a run that reads no rows
+    before = spark.table(f"{schema}.whole").collect()
+    spark.sql(
+        f"create or replace table {schema}_inputs.whole using delta as select 'a' as word,"
+        " '' as part, 1.5 as amount, timestamp'2026-02-01' as updated_at"
+    )
+    said = run(False, "snapshot", "--select", "whole")
+    assert (
+        "[HW_COLUMNS_DIFFER] whole (snapshots/all.yml): gives amount as decimal(2,1)"
+        in (said["whole"])
+    )
+    said = run(False, "build", "--empty", "--select", "bars")
+    assert "[HW_SNAPSHOT_PART] bars (snapshots/all.yml): has hard_deletes" in said["bars"]
+    assert spark.table(f"{schema}.whole").collect() == before
+    assert spark.table(f"{schema}.bars").where("dbt_valid_to is null").count() == 2
 
 
 def columns_of(config: dict[str, Any]) -> set[str]:

@@ -42,7 +42,7 @@ from headwaters.platform.errors import UserError, WorkError, first_line
 from headwaters.platform.problems import Problem
 from headwaters.platform.spark_version import SETTINGS_OF_RESULTS
 from headwaters.runs import change_set_cache as handed_on
-from headwaters.runs import layout, stock
+from headwaters.runs import layout, snapshots, stock
 from headwaters.runs import no_op_cache as unchanged
 from headwaters.runs import session_fingerprint as surroundings
 from headwaters.runs import view_definitions as views
@@ -246,6 +246,7 @@ PURE: dict[str, Callable[..., Any]] = {
     "begins_refresh": stock.begins_refresh,
     "may_fill": stock.may_fill,
     "without_end": stock.without_end,
+    "snapshot_problems": snapshots.snapshot_problems,
     "strategy_of": strategies.strategy_of,
     "strategy_names": strategies.strategy_names,
     "stream_problem": streams.stream_problem,
