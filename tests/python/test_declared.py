@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbt_headwaters import every_problem
-from headwaters.analysis.expectations import expectations_of
+from headwaters.analysis import expectations_of
 from headwaters.platform.delta_version import TABLE_PROPERTIES
 from headwaters.platform.names import nearest, not_allowed, or_nearest
 from headwaters.platform.units import bytes_of, milliseconds_of

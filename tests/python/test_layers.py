@@ -29,7 +29,9 @@ def _named(tree: ast.AST) -> Iterator[str]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in MODULES)
         if isinstance(node, ast.ImportFrom) and node.module:
-            assert node.level == 0, "imports name their module from the root"
+            if node.level == 1:
+                continue  # a module of the same folder
+            assert node.level == 0, "imports of other folders name their module from the root"
             for alias in node.names:
                 whole = f"{node.module}.{alias.name}"
                 if whole in MODULES or node.module in MODULES:
@@ -99,20 +101,32 @@ def test_the_package_has_wings_and_no_loose_modules() -> None:
     assert folders | {"cli"} == set().union(*ORDER)
 
 
-def test_other_parts_import_the_analysis_by_its_interface() -> None:
-    modules = ("expectations", "functions", "sql_text", "strategies")
-    public = {"headwaters.analysis", *(f"headwaters.analysis.{name}" for name in modules)}
-    others = {
-        name: found for name, found in GRAPH.items() if not inside(name, "headwaters.analysis")
-    }
-    for path in (SCRIPTS / "dbt").rglob("*.py"):
-        others[str(path)] = set(_named(ast.parse(path.read_text())))
+def test_other_parts_and_tests_import_the_analysis_by_its_interface() -> None:
+    root = SCRIPTS.parent
+    others = [root / folder for folder in ("scripts", "tests", "benchmarks")]
     assert [
-        f"{module} imports {name}"
-        for module, found in sorted(others.items())
-        for name in sorted(found)
-        if inside(name, "headwaters.analysis") and name not in public
+        f"{path.relative_to(root)} imports {name}"
+        for path in sorted(path for folder in others for path in folder.rglob("*.py"))
+        if "analysis" not in path.relative_to(root).parts
+        for name in sorted(_named(ast.parse(path.read_text())))
+        if inside(name, "headwaters.analysis") and name != "headwaters.analysis"
     ] == []
+
+
+def test_the_tests_of_the_analysis_import_public_names() -> None:
+    assert [
+        f"{path.name} imports {alias.name}"
+        for path in Path(__file__).with_name("analysis").glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if alias.name.startswith("_")
+    ] == []
+
+
+def test_sql_is_parsed_by_the_analysis_and_conditions_of_records_by_the_endpoint() -> None:
+    parsing = {module for module in MODULES if "sqlglot" in set(packages(module))}
+    assert {wing(module) for module in parsing} == {"analysis", "http"}
 
 
 def test_internals_of_dbt_are_used_in_one_place() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pkgutil
 import random
 import re
 import subprocess
@@ -17,13 +18,12 @@ import pytest
 from analysis.queries import COLUMNS, Draw, Oracle, Tables, in_duckdb, rows
 from processes import run_command
 
+from headwaters.analysis import ROWS, NotAnalysed, Origin, QueryOrigins, origins_of
 from headwaters.platform.errors import UserError
 from headwaters.platform.manifest import load_compiled
 from headwaters.platform.project import Project
 from headwaters.report.lineage import show
 from headwaters.report.lineage.graph import Graph
-from headwaters.report.lineage.origins import ROWS, Column, NotAnalysed, Relation
-from headwaters.report.lineage.query import _Reader, parsed, read
 from headwaters.report.lineage.tables import tables_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,7 +38,7 @@ SCHEMA: Mapping[str, Sequence[str]] = {
 
 def lineage(sql: str) -> dict[str, str]:
     """Return each column's origins, `~` before those that decide about rows; all rows under `*`."""
-    relation = read(parsed(sql), SCHEMA.get)
+    relation = origins_of(sql, SCHEMA.get)
     found = {
         name: " ".join(
             f"{'~' if kind == 'rows' else ''}{origin.table.removeprefix('silver.')}.{origin.name}"
@@ -258,15 +258,15 @@ def test_the_origins_of_a_query(case: str) -> None:
 )  # fmt: skip
 def test_nothing_is_guessed(sql: str, reason: str) -> None:
     with pytest.raises(NotAnalysed) as refused:
-        read(parsed(sql), SCHEMA.get)
+        origins_of(sql, SCHEMA.get)
     assert reason in str(refused.value)
 
 
 def test_functions_that_nothing_is_known_of_are_named() -> None:
-    tree = parsed(f"select gold.score(age) as s, upper(name) as n, soundex(name) as x from {P}")
-    relation = read(tree, SCHEMA.get)
+    sql = f"select gold.score(age) as s, upper(name) as n, soundex(name) as x from {P}"
+    relation = origins_of(sql, SCHEMA.get)
     assert relation.functions == {"score"}
-    assert relation.columns["s"] == {Column(P, "age"): "value"}
+    assert relation.columns["s"] == {Origin(P, "age"): "value"}
 
 
 # --- changes in fact ------------------------------------------------------------------------------
@@ -300,7 +300,7 @@ FIXED = [
 ]
 
 
-def altered(tables: Tables, origin: Column, chance: random.Random) -> Tables:
+def altered(tables: Tables, origin: Origin, chance: random.Random) -> Tables:
     """Return the tables with other values in one column."""
     place = list(COLUMNS[origin.table]).index(origin.name)
     values: list[Any] = [1, 2, 3, 4, 7, None]
@@ -318,23 +318,23 @@ def values_by_place(oracle: Oracle, sql: str, tables: Tables, width: int) -> lis
     return [Counter(row[place] for row in answered) for place in range(width)]
 
 
-def origins_by_place(relation: Relation) -> list[set[Column]]:
+def origins_by_place(relation: QueryOrigins) -> list[set[Origin]]:
     """Return the origins of each column of a query, by its place."""
     return [{*origins, *relation.rows} for _, origins in relation.in_order]
 
 
 def unforeseen(
     oracle: Oracle, sql: str, chance: random.Random, trials: int
-) -> Iterator[tuple[str, Column, int, bool]]:
+) -> Iterator[tuple[str, Origin, int, bool]]:
     """Yield output columns that a change of one input changed, and if the lineage foresaw it."""
-    relation = read(parsed(sql), lambda name: list(COLUMNS[name]))
+    relation = origins_of(sql, lambda name: list(COLUMNS[name]))
     said = origins_by_place(relation)
     named = [name for name in COLUMNS if re.search(rf"\b{name}\b", sql)]
     translated = in_duckdb(sql)
     for _ in range(trials):
         tables = {name: rows(chance, name, 6) for name in named}
         before = values_by_place(oracle, translated, tables, len(said))
-        for origin in [Column(table, name) for table in named for name in COLUMNS[table]]:
+        for origin in [Origin(table, name) for table in named for name in COLUMNS[table]]:
             other = altered(tables, origin, chance)
             after = values_by_place(oracle, translated, other, len(said))
             for place, origins in enumerate(said):
@@ -348,7 +348,7 @@ def test_what_changes_was_said_and_most_of_what_was_said_changes() -> None:
     for sql in FIXED:
         found = list(unforeseen(oracle, sql, chance, 8))
         assert [one for one in found if not one[3]] == []
-        said = origins_by_place(read(parsed(sql), lambda name: list(COLUMNS[name])))
+        said = origins_by_place(origins_of(sql, lambda name: list(COLUMNS[name])))
         claims = {(c, n) for n, origins in enumerate(said) for c in origins if c.name != ROWS}
         claimed += len(claims)
         hit += len(claims & {(origin, place) for _, origin, place, _ in found})
@@ -378,12 +378,13 @@ def test_what_changes_was_said_of_queries_that_nobody_wrote() -> None:
 
 
 def test_a_wrong_rule_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = _Reader._column
+    module, reader = "headwaters.analysis.column_origins", "_OriginReader._column"
+    real = pkgutil.resolve_name(f"{module}:{reader}")
 
     def without_inner(self: Any, node: Any, scope: Any) -> Any:
         return {} if scope.outer is not None else real(self, node, scope)
 
-    monkeypatch.setattr(_Reader, "_column", without_inner)
+    monkeypatch.setattr(f"{module}.{reader}", without_inner)
     oracle = Oracle()
     found = (
         said

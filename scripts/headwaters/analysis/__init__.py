@@ -1,7 +1,14 @@
-"""The analysis of models' SQL: proofs, derivations and patches.
+"""The analysis of models' SQL. Other parts import from here alone.
 
-Other parts import from here, and the list of Spark's functions from `functions`. Names are resolved
-at first use: importing the parser takes an eighth of a second, and most runs prove nothing.
+- proofs: `refusal_of`, `problem_of_unread`; with a table they are noted (`noted_proof`);
+- derivations: `derivation` chooses strategy and inputs of a model in plain SQL;
+- comparisons: `is_same_query`, `keeps_meaning`, `patch_of`, `same_inputs`, `without_format`;
+- the origins of columns: `origins_of`;
+- parts of a compiled query: `tokens`, `prepared`, `relations_in`, `called`, `weight_column`;
+- declarations: strategies and expectations.
+
+Names that need the parser are resolved at first use: importing it takes an eighth of a second, and
+most runs prove nothing.
 """
 
 from __future__ import annotations
@@ -9,7 +16,37 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from headwaters.analysis.expectations import expectation_problems, expectations_of
+from headwaters.analysis.origins import (
+    ROWS,
+    NotAnalysed,
+    Origin,
+    OriginKind,
+    Origins,
+    QueryOrigins,
+    as_rows,
+    joined_origins,
+)
+from headwaters.analysis.proof_note import added_columns, columns_digest, noted_proof
+from headwaters.analysis.sql_text import (
+    Name,
+    Token,
+    called,
+    dotted_names,
+    parts_of,
+    prepared,
+    relation_names,
+    relations_in,
+    source_of,
+    tokens,
+    with_names,
+    with_relations,
+    without_format,
+)
+from headwaters.analysis.strategies import STRATEGIES, Strategy, strategy_names, strategy_of
+
 if TYPE_CHECKING:
+    from headwaters.analysis.column_origins import origins_of
     from headwaters.analysis.exact import are_exact
     from headwaters.analysis.model import (
         Patch,
@@ -23,28 +60,59 @@ if TYPE_CHECKING:
         used_columns,
     )
     from headwaters.analysis.plain_columns import columns_alone
-    from headwaters.analysis.proof_note import added_columns, columns_digest, noted_proof
+    from headwaters.analysis.weights import weight_column
 
 __all__ = [
+    "ROWS",
+    "STRATEGIES",
+    "Name",
+    "NotAnalysed",
+    "Origin",
+    "OriginKind",
+    "Origins",
     "Patch",
+    "QueryOrigins",
+    "Strategy",
+    "Token",
     "added_columns",
     "are_exact",
+    "as_rows",
+    "called",
     "columns_alone",
     "columns_digest",
     "derivation",
+    "dotted_names",
+    "expectation_problems",
+    "expectations_of",
     "is_same_query",
+    "joined_origins",
     "keeps_meaning",
     "noted_proof",
+    "origins_of",
+    "parts_of",
     "patch_of",
+    "prepared",
     "problem_of_unread",
     "refusal_of",
+    "relation_names",
+    "relations_in",
     "same_inputs",
+    "source_of",
+    "strategy_names",
+    "strategy_of",
+    "tokens",
     "used_columns",
+    "weight_column",
+    "with_names",
+    "with_relations",
+    "without_format",
 ]
+
 _MODULES = {
+    "origins_of": "column_origins",
     "are_exact": "exact",
     "columns_alone": "plain_columns",
-    **dict.fromkeys(("added_columns", "columns_digest", "noted_proof"), "proof_note"),
+    "weight_column": "weights",
 }
 
 

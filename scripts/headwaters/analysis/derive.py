@@ -131,7 +131,7 @@ def _derivation(question: Question, text: dialect.Text) -> Derivation:
     tree = text.tree
     unproven: list[Refused] = []
     best: tuple[tuple[int, bool], Derivation] | None = None
-    whole = _Whole(question, text)
+    whole = WholeQuery(question, text)
     for derived in _derived(question, tree, whole, unproven):
         # prefer more followed inputs, then a key that identifies the rows
         rank = _unfollowed(derived.inputs, question), not derived.unique_key
@@ -144,14 +144,14 @@ def _derivation(question: Question, text: dialect.Text) -> Derivation:
     # every rule book refuses an order that lets rows tie
     if left and not (whole.refused and whole.refused.code == "HW_NONDETERMINISTIC"):
         try:
-            traced = _traced(question, tree, left)
+            traced = traced_derivation(question, tree, left)
             best = (traced and ((_unfollowed(traced.inputs, question), False), traced)) or best
         except Refused as refused:
             unproven.append(refused)
     left = len(question.inputs) if best is None else best[0][0]
     if left:
         try:
-            staged = _staged(question, whole, left)
+            staged = staged_derivation(question, whole, left)
             best = (staged and ((_unfollowed(staged.inputs, question), False), staged)) or best
         except Exception as error:
             unproven.append(unforeseen(error))
@@ -169,7 +169,7 @@ def _derivation(question: Question, text: dialect.Text) -> Derivation:
 
 
 def _derived(
-    question: Question, tree: exp.Query, whole: _Whole, unproven: list[Refused]
+    question: Question, tree: exp.Query, whole: WholeQuery, unproven: list[Refused]
 ) -> Iterator[Derivation]:
     """Yield the proven candidates, those that follow every input first: one of them may suffice.
 
@@ -200,7 +200,7 @@ def _derived(
             yield Derivation(strategy, unique_key, tuple(candidate), ties=whole.ties)
 
 
-def _traced(question: Question, tree: exp.Query, below: int) -> Derivation | None:
+def traced_derivation(question: Question, tree: exp.Query, below: int) -> Derivation | None:
     """Return the way by leads that follows most inputs, if it leaves fewer than `below`.
 
     Raises Refused.
@@ -247,7 +247,7 @@ def _traced(question: Question, tree: exp.Query, below: int) -> Derivation | Non
     return None
 
 
-def _staged(question: Question, whole: _Whole, below: int) -> Derivation | None:
+def staged_derivation(question: Question, whole: WholeQuery, below: int) -> Derivation | None:
     """Return the way with hidden tables, if fewer than `below` inputs still replace the table."""
     if question.is_whole or question.allowed or whole.refused:
         return None
@@ -261,7 +261,7 @@ def _staged(question: Question, whole: _Whole, below: int) -> Derivation | None:
     def read(tree: exp.Query, inputs: Sequence[Input]) -> Relation:
         if whole.reader.knows(inputs):
             return whole.reader.traced(tree)[0]
-        return _TracingReader(replace(question, inputs=inputs)).traced(tree)[0]
+        return TracingReader(replace(question, inputs=inputs)).traced(tree)[0]
 
     def prove(sql: str, tree: exp.Query, inputs: Sequence[Input]) -> tuple[Stage, Relation] | None:
         part = replace(question, sql=sql, inputs=inputs, unique_key=())
@@ -287,7 +287,7 @@ def _is_unfollowed(name: str, question: Question) -> bool:
 
 
 def _stage(
-    question: Question, tree: exp.Query, reader: _TracingReader
+    question: Question, tree: exp.Query, reader: TracingReader
 ) -> tuple[Stage, Relation] | None:
     """Return the query as a hidden query and its relation, if a proven key follows all inputs.
 
@@ -372,7 +372,7 @@ def _unique_key(relation: Relation) -> tuple[str, ...]:
 
 
 def _candidates(
-    question: Question, whole: _Whole, unproven: list[Refused]
+    question: Question, whole: WholeQuery, unproven: list[Refused]
 ) -> Iterator[tuple[str, Sequence[Input]]]:
     """Yield strategies and inputs with roles, cheapest first."""
     if not whole.is_across_rows:
@@ -411,12 +411,13 @@ def _refusals(question: Question, tree: exp.Query) -> Iterator[Refused]:
             yield refused
 
 
-class _Whole:
+class WholeQuery:
     """A query, read on demand and once by the rule book that allows everything."""
 
     def __init__(self, question: Question, text: dialect.Text) -> None:
+        """Take a question and the text of its query."""
         self.question, self.text, self.tree = question, text, text.tree
-        self.reader = _TracingReader(question)
+        self.reader = TracingReader(question)
 
     @cached_property
     def is_across_rows(self) -> bool:
@@ -455,7 +456,7 @@ class _Whole:
 class _Traced:
     """The columns that a query equates, groups by and selects, as columns of its inputs."""
 
-    def __init__(self, question: Question, tree: exp.Query, reader: _TracingReader) -> None:
+    def __init__(self, question: Question, tree: exp.Query, reader: TracingReader) -> None:
         """Read the query. Raises Refused if it is not understood."""
         self._question = question
         relation, self._noted = reader.traced(tree)
@@ -618,7 +619,7 @@ class _Noted:
         self.groups |= other.groups
 
 
-class _TracingReader(Reader):
+class TracingReader(Reader):
     """A reader with the rule book that allows everything.
 
     Queries may share common table expressions and queries in brackets. The reader reads each once
@@ -626,7 +627,8 @@ class _TracingReader(Reader):
     """
 
     def __init__(self, question: Question) -> None:
-        self._tracing = _Tracing(question.follows_ties)
+        """Read the inputs of a question."""
+        self._tracing = Tracing(question.follows_ties)
         self._notes: dict[int, _Noted] = {}
         inputs = [replace(source, kind="affected") for source in question.inputs]
         super().__init__(inputs, self._tracing, question.allowed, question.functions)
@@ -653,17 +655,20 @@ class _TracingReader(Reader):
         return relation
 
 
-class _Tracing:
+class Tracing:
     """The rule book that allows everything."""
 
     def __init__(self, follows_ties: bool = False) -> None:
+        """Start without notes."""
         self.noted = _Noted()
         self._follows_ties = follows_ties
 
     def base(self, source: Input, relation: Relation) -> _Trace:
+        """Return the fact of an input."""
         return _Trace()
 
     def filtered(self, relation: Relation, equal: Sequence[Equal], node: exp.Expr) -> Any:
+        """Apply WHERE; `equal` are its equalities."""
         self._equate(equal, relation.fact, relation.fact)
         return relation.fact
 
@@ -675,6 +680,7 @@ class _Tracing:
         equal: Sequence[Equal],
         node: exp.Expr,
     ) -> _Trace:
+        """Apply a join; `equal` are conjuncts of its condition."""
         facts = [fact for fact in (left.fact, right.fact) if fact is not None]
         places = {k: v for fact in facts for k, v in fact.places.items()}
         merged = {k: v for fact in facts for k, v in fact.merged.items()}
@@ -689,30 +695,38 @@ class _Tracing:
         return _Trace(places, merged)
 
     def grouped(self, relation: Relation, keys: Sequence[Column] | None, node: exp.Expr) -> Any:
+        """Apply GROUP BY these columns; None is one group of all rows."""
         self._group(relation, keys or ())
         return relation.fact
 
     def aggregated(self, name: str, weight: Weight, is_plain: bool, node: exp.Expr) -> Weight:
+        """Return the weight of an aggregate; `is_plain` means without DISTINCT or FILTER."""
         return Weight.PLAIN
 
     def having(self, relation: Relation, node: exp.Expr) -> Any:
+        """Apply a filter over groups."""
         return relation.fact
 
     def windowed(self, relation: Relation, partition: Sequence[Column], node: exp.Expr) -> Any:
+        """Apply a window that is partitioned by these columns."""
         self._group(relation, partition)
         return relation.fact
 
     def may_choose(self, relation: Relation) -> bool:
+        """Return true if the rules follow an order with ties."""
         return self._follows_ties
 
     def distinct(self, relation: Relation, node: exp.Expr) -> Any:
+        """Apply DISTINCT."""
         self._group(relation, relation.columns)
         return relation.fact
 
     def projected(self, relation: Relation, node: exp.Expr) -> Any:
+        """Apply a select list; `relation` already has the new columns."""
         return relation.fact
 
     def limited(self, relation: Relation, node: exp.Expr) -> Any:
+        """Apply LIMIT or OFFSET."""
         return relation.fact
 
     def united(
@@ -723,6 +737,7 @@ class _Tracing:
         columns: Sequence[Column],
         node: exp.Expr,
     ) -> _Trace:
+        """Apply a set operation; `columns` are its output, in the order of both sides."""
         places = {}
         for column, one, other in zip(columns, left.columns, right.columns, strict=True):
             mine, theirs = _place(one, left.fact), _place(other, right.fact)
@@ -742,23 +757,27 @@ class _Tracing:
         tested: Column | None,
         node: exp.Expr,
     ) -> Any:
+        """Apply a subquery in expressions of the outer relation; IN looks for `tested`."""
         if tested is not None and inner.columns:
             self._equate([Equal(tested, inner.columns[0], False)], outer.fact, inner.fact)
         return outer.fact
 
     def renumbered(self, fact: _Trace, number: Callable[[int], int]) -> _Trace:
+        """Return the fact of the same relation with other ids."""
         return _Trace(
             {number(k): v for k, v in fact.places.items()},
             {frozenset(map(number, k)): number(v) for k, v in fact.merged.items()},
         )
 
     def either(self, relation: Relation, ids: Sequence[int]) -> int | None:
+        """Return the id of the `coalesce` of these columns, if a full join knows it."""
         fact = relation.fact
         return fact.merged.get(frozenset(ids)) if fact is not None else None
 
     def correlated(
         self, outer: Relation, inner: Relation, equal: Sequence[Equal], node: exp.Expr
     ) -> Any:
+        """Apply WHERE of a subquery that compares its columns (right) with outer ones (left)."""
         self._equate(equal, outer.fact, inner.fact)
         return inner.fact
 

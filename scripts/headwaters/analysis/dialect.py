@@ -64,6 +64,10 @@ class _Spark(Spark):
         STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'", '"']
 
 
+# The dialect of all trees, those with sqlglot's classes of functions too.
+SPARK = _Spark
+
+
 @dataclass(frozen=True)
 class Text:
     """A parsed query: its text, tree, tokens, and all nodes of the tree.
@@ -98,6 +102,24 @@ def parsed(sql: str) -> exp.Query:
 
 def read(sql: str) -> Text:
     """Parse SQL that is one query. Raises Refused if it cannot be read."""
+    tree, tokens = _parsed(sql)
+    nodes = walked(tree)
+    for node in nodes:
+        _check(node)
+    return Text(sql, tree, tokens, nodes)
+
+
+def unchecked(sql: str) -> exp.Query:
+    """Parse SQL that may name versions and parameters. Raises Refused if it cannot be parsed."""
+    tree, _ = _parsed(sql)
+    for node in walked(tree):
+        if type(node) in _MARKED:
+            _unmark(node)
+    return tree
+
+
+def _parsed(sql: str) -> tuple[exp.Query, Sequence[Token]]:
+    """Return the tree of one query, with marked names, and its tokens."""
     try:
         tokens = _Spark().tokenize(sql)
         _refuse_words(sql, tokens)
@@ -112,23 +134,25 @@ def read(sql: str) -> Text:
         raise Refused("HW_NOT_UNDERSTOOD", "", None, f"it cannot be parsed: {error}") from None
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
         raise Refused("HW_NOT_UNDERSTOOD", "", None, "it is not one query")
-    nodes = walked(trees[0])
-    for node in nodes:
-        if type(node) in _MARKED:
-            _unmark(node)
-        if type(node) not in _DOUBTED:
-            continue
-        if type(node) is exp.Parameter:
-            # also as the alias of a table, `t@v1`, which Delta reads as another version of it
-            raise refused(node, "HW_NOT_UNDERSTOOD", "a parameter, or a version of a table")
-        if type(node) is exp.Version:
-            raise refused(node, "HW_NOT_UNDERSTOOD", AT_ITS_VERSION, _WITHOUT_VERSION)
-        if type(node) is exp.Interval and not node.args.get("unit"):
-            reason = "an interval without a unit may be a column"
-            raise refused(node, "HW_NOT_UNDERSTOOD", reason)
-        if type(node) in _LOOSE and any(_is_grouped_otherwise(node, part) for part in within(node)):
-            raise refused(node, "HW_NOT_UNDERSTOOD", _OTHERWISE, "Put brackets")
-    return Text(sql, trees[0], tokens, nodes)
+    return trees[0], tokens
+
+
+def _check(node: exp.Expr) -> None:
+    """Unmark a node, or refuse one that sqlglot may read differently from Spark."""
+    if type(node) in _MARKED:
+        _unmark(node)
+    if type(node) not in _DOUBTED:
+        return
+    if type(node) is exp.Parameter:
+        # also as the alias of a table, `t@v1`, which Delta reads as another version of it
+        raise refused(node, "HW_NOT_UNDERSTOOD", "a parameter, or a version of a table")
+    if type(node) is exp.Version:
+        raise refused(node, "HW_NOT_UNDERSTOOD", AT_ITS_VERSION, _WITHOUT_VERSION)
+    if type(node) is exp.Interval and not node.args.get("unit"):
+        reason = "an interval without a unit may be a column"
+        raise refused(node, "HW_NOT_UNDERSTOOD", reason)
+    if type(node) in _LOOSE and any(_is_grouped_otherwise(node, part) for part in within(node)):
+        raise refused(node, "HW_NOT_UNDERSTOOD", _OTHERWISE, "Put brackets")
 
 
 @contextmanager

@@ -51,13 +51,6 @@ _KEYWORDS = {
 # Blanks around these do not matter. Around `-` (`1e-3`) and `.` they do.
 _APART = {*"(),=<>*/%"}
 
-_COUNT = "\0"  # stands for `sum(_weight)`
-_TYPE = r"\w+(?: \( \d+(?: , \d+)? \))?"
-_CAST_COUNT = re.compile(
-    rf"(?i)(?:try_)?\bcast \( {_COUNT} as {_TYPE} \)|\bcoalesce \( {_COUNT} , 0L? \)"
-    rf"|\b(?:bigint|int) \( {_COUNT} \)|{_COUNT} :: {_TYPE}"
-)
-
 
 @dataclass(frozen=True)
 class Token:
@@ -219,7 +212,7 @@ class _Level:
     expects: bool = False  # the name of a relation
 
 
-def names(sql: str) -> list[Name]:
+def dotted_names(sql: str) -> list[Name]:
     """Return dotted names in order, without functions; single words only if they are relations."""
     code, starts = _code_of(sql)
     words = ["", *(token.word for token in code), ""]  # the word of token n is words[n + 1]
@@ -277,12 +270,12 @@ def source_of(name: Name) -> str:
     return ".".join(part if re.fullmatch(r"\w+", part) else f"`{part}`" for part in parts)
 
 
-def relations(sql: str) -> list[Name]:
+def relation_names(sql: str) -> list[Name]:
     """Return the relations that the SQL reads, without its common table expressions."""
     within = list(_queries(sql))
     return [
         name
-        for name in names(sql)
+        for name in dotted_names(sql)
         if name.is_relation
         and not (
             len(name.parts) == 1
@@ -323,36 +316,29 @@ def parts_of(source: str) -> tuple[str, ...]:
 
 def relations_in(sql: str) -> list[str]:
     """Return the relations that the SQL reads, each once, in the order of the text."""
-    return list(dict.fromkeys(source_of(name) for name in relations(sql)))
+    return list(dict.fromkeys(source_of(name) for name in relation_names(sql)))
 
 
 def with_relations(sql: str, replacements: Mapping[str, str]) -> str:
     """Return the SQL with relations replaced by other text."""
-    for name in reversed(relations(sql)):
+    for name in reversed(relation_names(sql)):
         if source_of(name) in replacements:
             sql = sql[: name.start] + replacements[source_of(name)] + sql[name.end :]
     return sql
 
 
-def weight_column(sql: str) -> str | None:
-    """Return the column that holds `sum(_weight)`, plain or cast; None without one.
-
-    Examples: `sum(_weight) as n`, `cast(sum(o._weight) as int) as n`, `coalesce(sum(_weight), 0) as
-    n`.
-    """
-    code = [t for t in tokens(sql) if t.kind not in ("blank", "comment", "marker")]
-    text = " ".join(token.text for token in code)
-    text = re.sub(r"(?i)\bsum \( (?:(?:\w+|`(?:[^`]|``)+`) \. )?`?_weight`? \)", _COUNT, text)
-    before = ""
-    while text != before:
-        before, text = text, _CAST_COUNT.sub(_COUNT, text)
-    found = re.search(
-        rf"(?i)(?:,|\bselect|\ball|\* /) {_COUNT} (?:as )?(?!from\b)(`(?:[^`]|``)+`|\w+)", text
-    )
-    if not found:
-        return None
-    name = found[1]
-    return name[1:-1].replace("``", "`") if name.startswith("`") else name
+def called(sql: str) -> list[str]:
+    """Return the names before a bracket, in lower case, each once."""
+    code, _ = _code_of(sql)
+    found = set[str]()
+    for place, token in enumerate(code):
+        if token.word != "(" or place == 0 or not code[place - 1].name:
+            continue
+        first = place - 1
+        while first > 1 and code[first - 1].word == "." and code[first - 2].name:
+            first -= 2
+        found.add("".join(part.text for part in code[first:place]).lower())
+    return sorted(found)
 
 
 def with_names(sql: str, texts: Mapping[str, str]) -> str:

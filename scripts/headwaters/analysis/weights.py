@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from headwaters.analysis import dialect
+from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import Weight
 from headwaters.analysis.scopes import Value
 
@@ -109,3 +110,34 @@ def _is_nothing(node: exp.Expr) -> bool:
     return isinstance(node, exp.Null) or (
         isinstance(node, exp.Literal) and not node.is_string and float(node.name) == 0
     )
+
+
+def weight_column(sql: str) -> str | None:
+    """Return the column that holds `sum(_weight)`, plain or cast; None without one.
+
+    Examples: `sum(_weight) as n`, `cast(sum(o._weight) as int) as n`, `coalesce(sum(_weight), 0) as
+    n`.
+    """
+    try:
+        tree = dialect.unchecked(sql)
+    except Refused:  # the proof refuses the query as well, with the reason
+        return None
+    for alias in dialect.found(tree, exp.Alias):
+        if isinstance(alias.parent, exp.Select) and _is_count(alias.this):
+            return str(alias.alias)
+    return None
+
+
+def _is_count(node: exp.Expr) -> bool:
+    """Return true for the sum of `_weight`, also in conversions that keep its value."""
+    node = node.unnest()
+    if isinstance(node, exp.Cast):
+        return _is_count(node.this)
+    name, arguments = dialect.name_of(node), node.expressions
+    if name in ("bigint", "int"):
+        return len(arguments) == 1 and _is_count(arguments[0])
+    if name == "coalesce":
+        is_zero = len(arguments) == 2 and arguments[1].sql(dialect.SPARK) in ("0", "0L")
+        return is_zero and _is_count(arguments[0])
+    is_column = name == "sum" and len(arguments) == 1 and isinstance(arguments[0], exp.Column)
+    return is_column and arguments[0].name.lower() == "_weight"

@@ -25,6 +25,7 @@ from headwaters.platform.manifest import parse
 from headwaters.platform.names import did_you_mean
 from headwaters.platform.project import Project
 from headwaters.platform.spark_errors import is_unavailable, one_line
+from headwaters.platform.spark_version import UNKNOWN_TABLE
 from headwaters.platform.sql import identifier, literal
 from headwaters.query import prompt
 from headwaters.query.printing import Form, show
@@ -120,7 +121,7 @@ class _Shell:
 
 def not_found(text: str, declared: Declared) -> UserError | None:
     """Return the error for a table that Spark does not find, or None for another error."""
-    found = re.search(r"\[TABLE_OR_VIEW_NOT_FOUND\] The table or view (\S+) cannot be found", text)
+    found = re.search(UNKNOWN_TABLE, text)
     if found is None:
         return None
     name = found[1].replace("`", "").lower()

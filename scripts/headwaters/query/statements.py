@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headwaters.analysis.sql_text import Token, tokens
+from headwaters.analysis import Token, tokens
 
 # The first words of statements that change no table; SET and USE change this session alone.
 _QUERIES = {"select", "with", "from", "values", "table", "("}

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from deltalake.exceptions import DeltaError
 from pyarrow import ArrowException
 
-from headwaters.analysis.expectations import expectations_of
+from headwaters.analysis import expectations_of
 from headwaters.platform import lake as lakes
 from headwaters.platform.errors import CodedError, UserError, WorkError
 from headwaters.platform.nodes import Node, setting, table_name, table_of_hidden

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from headwaters.analysis.strategies import strategy_of
+from headwaters.analysis import strategy_of
 from headwaters.platform.errors import first_line
 from headwaters.platform.review_schemas import Part
 from headwaters.platform.sql import identifier, literal

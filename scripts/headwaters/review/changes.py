@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from headwaters.analysis.sql_text import tokens, without_format
-from headwaters.analysis.strategies import strategy_of
+from headwaters.analysis import strategy_of, tokens, without_format
 from headwaters.platform.nodes import Node, as_tuple, has_table, table_name
 from headwaters.platform.spark_version import BARE_FUNCTIONS, CHANGING_FUNCTIONS
 from headwaters.platform.sql import renamed

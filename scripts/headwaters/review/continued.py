@@ -15,7 +15,7 @@ from itertools import takewhile
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from headwaters.analysis.strategies import strategy_of
+from headwaters.analysis import strategy_of
 from headwaters.platform.nodes import Node
 from headwaters.platform.sql import literal, renamed
 from headwaters.review.build import COMMITS, Spark

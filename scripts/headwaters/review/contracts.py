@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from headwaters.analysis.strategies import strategy_of
+from headwaters.analysis import strategy_of
 from headwaters.platform.nodes import Node, has_table, owner_of, table_name
 from headwaters.review.facts import Finding
 from headwaters.streams.contract import CHANGE_FEED

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from headwaters.analysis.strategies import strategy_of
+from headwaters.analysis import strategy_of
 from headwaters.platform.nodes import Node, table_name
 from headwaters.review import changes as changing
 from headwaters.review import costs

@@ -9,7 +9,7 @@ from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from headwaters.analysis.strategies import strategy_of
+from headwaters.analysis import strategy_of
 from headwaters.platform.errors import first_line
 from headwaters.review import changes as changing
 from headwaters.review import difference as differing

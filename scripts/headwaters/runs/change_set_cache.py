@@ -14,8 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headwaters.analysis.sql_text import parts_of
-from headwaters.analysis.strategies import strategy_of
+from headwaters.analysis import parts_of, strategy_of
 from headwaters.runs.recovery import is_of
 from headwaters.tables.commits import Range
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headwaters.analysis.sql_text import names
+from headwaters.analysis import dotted_names
 from headwaters.platform.errors import UserError
 from headwaters.platform.sql import identifier
 from headwaters.runs.inputs import (
@@ -97,7 +97,7 @@ def _check_bare_inputs(where: str, model: Model, code: str) -> None:
     An ephemeral model may bring them with a ref(), or the SQL may name them. `code` has no inputs.
     """
     nodes, wanted = declared_tables(model.session), model.strategy.marker
-    for name in names(code):
+    for name in dotted_names(code):
         parts = name.parts
         if len(parts) < 2:
             continue

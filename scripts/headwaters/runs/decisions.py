@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from headwaters.analysis.sql_text import without_format
+from headwaters.analysis import without_format
 from headwaters.runs.session_fingerprint import changed_settings
 from headwaters.tables.commits import Range
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headwaters.analysis.sql_text import with_names
+from headwaters.analysis import with_names
 from headwaters.runs.inputs import Spec, marked
 from headwaters.runs.model import Model
 from headwaters.runs.session import Config, Connection, Relation

@@ -19,7 +19,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from headwaters.analysis.sql_text import Token, parts_of, tokens
+from headwaters.analysis import Token, parts_of, tokens
 from headwaters.runs.no_op_cache import Commit as Newest
 from headwaters.tables.commits import Commit
 

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
 
-from headwaters.analysis.expectations import expectations_of
-from headwaters.analysis.sql_text import prepared
-from headwaters.analysis.strategies import Strategy, strategy_of
+from headwaters.analysis import Strategy, expectations_of, prepared, strategy_of
 from headwaters.platform.nodes import as_tuple
 from headwaters.platform.sql import identifier
 from headwaters.runs import change_set_cache as handed_on

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headwaters.analysis.sql_text import prepared
+from headwaters.analysis import prepared
 from headwaters.platform.problems import Problem
 from headwaters.runs.change_of_sql import with_columns
 from headwaters.runs.inputs import inputs_of, is_pinned

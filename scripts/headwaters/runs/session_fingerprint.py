@@ -6,19 +6,11 @@ import json
 import re
 from collections.abc import Callable, Iterable
 
+from headwaters.analysis import called
 from headwaters.platform.spark_version import SETTINGS_OF_RESULTS
 
-_TEXTS = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
-_NAME = r"(?:\w+|`(?:[^`]|``)+`)"
-_CALL = re.compile(rf"(?<![\w.`])({_NAME}(?:\s*\.\s*{_NAME}){{0,2}})\s*\(")
 _BUILT_BY = re.compile(r"/\* built by (\[.*\]) \*/\n")
 _UNSTABLE = ("Create Time:", "Owner:", "Comment:")
-
-
-def called(sql: str) -> list[str]:
-    """Return the names before a bracket, in lower case, each once."""
-    found = _CALL.findall(_TEXTS.sub(" ", sql))
-    return sorted({re.sub(r"\s", "", name).lower() for name in found})
 
 
 def definitions(

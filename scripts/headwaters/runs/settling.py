@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headwaters.analysis import noted_proof
-from headwaters.analysis.expectations import expectations_of
-from headwaters.analysis.sql_text import (
+from headwaters.analysis import (
+    expectations_of,
+    noted_proof,
     parts_of,
     prepared,
     relations_in,

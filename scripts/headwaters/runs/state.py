@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from hashlib import md5
 from typing import Any
 
-from headwaters.analysis import noted_proof
-from headwaters.analysis.strategies import strategy_of
+from headwaters.analysis import noted_proof, strategy_of
 from headwaters.platform.errors import UserError
 from headwaters.runs import recovery
 from headwaters.runs.gaps import rebuilds_on_foreign_write

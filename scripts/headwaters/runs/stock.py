@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from headwaters.analysis.sql_text import tokens
+from headwaters.analysis import tokens
 from headwaters.platform.delta_version import (
     DEFAULT,
     FILLING_FEATURES,

@@ -13,14 +13,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from headwaters.analysis.sql_text import prepared, relations, source_of
+from headwaters.analysis import called, prepared, relation_names, source_of
 from headwaters.platform.spark_version import (
     ANSI_SETTING,
     SETTINGS_OF_EXECUTION,
     SETTINGS_OF_EXPRESSIONS,
     SETTINGS_OF_READER,
 )
-from headwaters.runs.session_fingerprint import called
 
 _BINARY = "UTF8_BINARY"
 
@@ -44,7 +43,7 @@ def view(described: str) -> View:
     """Parse a view from the result of `describe extended … as json`."""
     known = json.loads(described)
     query = prepared(known.get("view_text") or "")
-    read = relations(query)
+    read = relation_names(query)
     unknown = [name.parts[0] for name in read if len(name.parts) == 1]
     columns = [str(column["name"]) for column in known["columns"]]
     obstacle = None

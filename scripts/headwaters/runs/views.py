@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headwaters.analysis.sql_text import with_relations
+from headwaters.analysis import with_relations
 from headwaters.platform.errors import UserError
 from headwaters.runs import view_definitions as views
 from headwaters.runs.inputs import marked

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headwaters.analysis.expectations import expectation_problems
+from headwaters.analysis import expectation_problems
 from headwaters.platform.nodes import Node, place_of
 from headwaters.platform.problems import Problem
 from headwaters.tables.appending import MacroOf, appending_problems, macros_of

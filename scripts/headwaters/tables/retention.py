@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TypeGuard
 
-from headwaters.analysis.strategies import strategy_of
+from headwaters.analysis import strategy_of
 from headwaters.platform.nodes import Node, setting, table_name
 from headwaters.platform.problems import Problem
 from headwaters.platform.units import milliseconds_of

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from headwaters.analysis.strategies import strategy_names
+from headwaters.analysis import strategy_names
 from headwaters.platform.names import misspelt
 from headwaters.platform.spark_version import CHANGING_FUNCTIONS, STABLE_IN_QUERIES
 from headwaters.platform.units import milliseconds_of

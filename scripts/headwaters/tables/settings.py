@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 
 from pydantic import ValidationError
 
-from headwaters.analysis.strategies import Strategy, strategy_of
+from headwaters.analysis import Strategy, strategy_of
 from headwaters.platform.fields import explained
 from headwaters.platform.names import did_you_mean
 from headwaters.platform.nodes import Config, merged_setting, setting

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from headwaters.analysis.strategies import strategy_of
+from headwaters.analysis import strategy_of
 from headwaters.platform.fields import explained
 from headwaters.platform.nodes import Config, setting
 from headwaters.platform.problems import Problem

@@ -23,11 +23,11 @@ from headwaters.analysis import dialect
 from headwaters.analysis.derive import (
     Derivation,
     Question,
-    _staged,
-    _traced,
-    _Tracing,
-    _Whole,
+    Tracing,
+    WholeQuery,
     derive,
+    staged_derivation,
+    traced_derivation,
 )
 from headwaters.analysis.proof import prove
 from headwaters.analysis.reader import Reader
@@ -656,7 +656,7 @@ def tried_plain(number: int, oracle: Oracle, rounds: int = 6) -> tuple[str, str 
 def traced_only(question: Question) -> Derivation | None:
     """Return how changed rows are traced, or None if they cannot be."""
     try:
-        return _traced(question, dialect.parsed(question.sql), len(question.inputs) + 1)
+        return traced_derivation(question, dialect.parsed(question.sql), len(question.inputs) + 1)
     except Refused:
         return None
 
@@ -707,7 +707,9 @@ def tried_staged(number: int, oracle: Oracle, rounds: int = 6) -> tuple[bool, st
     used = [source for source in UNIQUE if f"from {source.name} as" in sql]
     try:
         question = Question(sql, used)
-        derived = _staged(question, _Whole(question, dialect.read(sql)), len(used) + 1)
+        derived = staged_derivation(
+            question, WholeQuery(question, dialect.read(sql)), len(used) + 1
+        )
     except Refused:
         return False, None
     for _ in range(rounds if derived else 0):
@@ -744,7 +746,7 @@ def tried_keys(number: int, oracle: Oracle, rounds: int = 6) -> tuple[int, str |
     chance = random.Random(f"keys {number}")
     sql, _ = Draw(chance, ["t", "u", "u", "p", "m"]).whole(chance.randint(1, 4))
     try:
-        relation = Reader(UNIQUE, _Tracing()).read(dialect.parsed(sql))
+        relation = Reader(UNIQUE, Tracing()).read(dialect.parsed(sql))
     except Refused:
         return 0, None
     places = {column.id: place for place, column in reversed(list(enumerate(relation.columns)))}

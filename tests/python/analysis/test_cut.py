@@ -14,7 +14,7 @@ from incremental.test_tpch import rows_of
 
 from analysis.queries import in_duckdb
 from analysis.test_derive import INPUTS, SEEDS, TABLES, TPCH, table
-from headwaters.analysis.derive import Derivation, Question, _staged, _Whole, derive
+from headwaters.analysis.derive import Derivation, Question, WholeQuery, derive, staged_derivation
 from headwaters.analysis.dialect import read
 from headwaters.analysis.relations import Input
 
@@ -222,7 +222,7 @@ REFUSED = {
 @pytest.mark.parametrize("sql", REFUSED)
 def test_refused(sql: str) -> None:
     asked = question(sql)
-    assert _staged(asked, _Whole(asked, read(sql)), len(asked.inputs) + 1) is None
+    assert staged_derivation(asked, WholeQuery(asked, read(sql)), len(asked.inputs) + 1) is None
 
 
 def test_what_is_not_followed() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from sqlglot import exp
 
-from headwaters.analysis.derive import Derivation, Question, _Tracing, derive
+from headwaters.analysis.derive import Derivation, Question, Tracing, derive
 from headwaters.analysis.dialect import parsed
 from headwaters.analysis.meaning import keeps_meaning, used_columns
 from headwaters.analysis.reader import Reader
@@ -532,12 +532,12 @@ def test_a_refused_query_is_not_read_for_each_combination_of_its_inputs(
     monkeypatch.setattr(Reader, "read", noting)
     joined = "from a join b on a.id = b.id join c on b.id = c.id"
     assert derive(Question(f"select avg(a.val) as m {joined}", [A, B, C])).strategy == "replace"
-    assert Counter(readings) == {"_Tracing": 1}
+    assert Counter(readings) == {"Tracing": 1}
     readings.clear()
     # every rule book refuses an order with ties
     sql = f"select a.id, row_number() over (order by a.grp) as n {joined}"
     assert derive(Question(sql, [A, B, C])).strategy == "replace"
-    assert Counter(readings) == {"_Tracing": 1}
+    assert Counter(readings) == {"Tracing": 1}
 
 
 JOINED = [
@@ -567,7 +567,7 @@ STARS = {
 
 @pytest.mark.parametrize("sql", STARS)
 def test_the_order_of_columns_after_using(sql: str) -> None:
-    relation = Reader(JOINED, _Tracing()).read(parsed(sql))
+    relation = Reader(JOINED, Tracing()).read(parsed(sql))
     assert " ".join(column.name for column in relation.columns) == STARS[sql]
 
 

@@ -11,7 +11,7 @@ from sqlglot import exp
 from analysis.test_derive import JOINED, STARS
 from analysis.test_dialect import COLUMNS, EXPRESSIONS, read, written
 from headwaters.analysis import dialect
-from headwaters.analysis.derive import _Tracing
+from headwaters.analysis.derive import Tracing
 from headwaters.analysis.reader import Reader
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import Input
@@ -123,7 +123,7 @@ def test_what_is_taken_for_a_type_is_that_of_spark(spark: Any) -> None:
     for text in OF_TYPES:
         sql = f"select {text} as x from v"
         allowed = ["first", "any_value", "max_by"]
-        made = Reader([Input("v", "v", "", TYPED)], _Tracing(), allowed).read(dialect.parsed(sql))
+        made = Reader([Input("v", "v", "", TYPED)], Tracing(), allowed).read(dialect.parsed(sql))
         given = spark.sql(f"with v as (select {columns}) {sql}").dtypes[0][1]
         taken = made.columns[0].type
         known += taken is not None

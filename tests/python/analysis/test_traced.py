@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from headwaters.analysis import dialect
-from headwaters.analysis.derive import Question, _traced
+from headwaters.analysis.derive import Question, traced_derivation
 from headwaters.analysis.lineage_rules import Traced, TracedRules
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import Input
@@ -125,7 +125,7 @@ EXAMPLES = {
 
 def derived(sql: str) -> tuple[str, dict[str, str]]:
     used = [it for it in INPUTS if re.search(rf"\b(from|join|,) {it.name}\b", sql)]
-    found = _traced(Question(sql, used, frozenset(["l"])), dialect.parsed(sql), 1)
+    found = traced_derivation(Question(sql, used, frozenset(["l"])), dialect.parsed(sql), 1)
     assert found is not None
     assert set(found.leads) == {it.name for it in used if it.name != "l"}
     return " ".join(found.key), dict(found.leads)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from headwaters.analysis.strategies import STRATEGIES as KNOWN
-from headwaters.analysis.strategies import Strategy as KnownStrategy
+from headwaters.analysis import STRATEGIES as KNOWN
+from headwaters.analysis import Strategy as KnownStrategy
 from headwaters.runs.session import Column
 from headwaters.runs.strategies import STRATEGIES
 from headwaters.runs.strategies.base import Strategy

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwaters.analysis.sql_text import (
+from headwaters.analysis import (
     Name,
-    names,
+    dotted_names,
     prepared,
     relations_in,
     tokens,
@@ -114,7 +114,7 @@ def test_comments_and_semicolons_at_the_end_are_left_out() -> None:
     ],
 )
 def test_names_and_where_they_are_relations(sql: str, found: str | list[tuple[str, bool]]) -> None:
-    got = names(sql)
+    got = dotted_names(sql)
     if isinstance(found, list):
         assert got == [Name(tuple(name.split(".")), is_) for name, is_ in found]
     else:
@@ -140,7 +140,7 @@ def test_a_column_is_no_relation() -> None:
     sql = """
         select extract(year from a.b), x is not distinct from c.d, e.f from g join h.i on h.i = j.k
     """
-    assert [".".join(n.parts) for n in names(sql) if n.is_relation] == ["g", "h.i"]
+    assert [".".join(n.parts) for n in dotted_names(sql) if n.is_relation] == ["g", "h.i"]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from headwaters.runs.session_fingerprint import called, changed_settings, definitions
+from headwaters.analysis import called
+from headwaters.runs.session_fingerprint import changed_settings, definitions
 
 DESCRIBED = {
     "fx.twice": ["Function: spark_catalog.fx.twice", "Create Time: today", "Body: fx.plus(x, x)"],

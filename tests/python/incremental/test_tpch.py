@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from analysis.test_derive import TABLES, TPCH
 
-from headwaters.analysis.sql_text import names
+from headwaters.analysis import dotted_names
 
 QUERIES = Path(__file__).parents[1] / "analysis" / "tpch"
 SEEDS = {
@@ -196,7 +196,7 @@ def reference(table: str) -> str:
 
 def named(sql: str, name: Callable[[str], str]) -> str:
     """Return the query with other table names; some columns and aliases have the old ones."""
-    for found in sorted(names(sql), key=lambda found: -found.start):
+    for found in sorted(dotted_names(sql), key=lambda found: -found.start):
         table = found.parts[0].lower()
         if found.is_relation and len(found.parts) == 1 and table in TABLES:
             sql = f"{sql[: found.start]}{name(table)}{sql[found.end :]}"

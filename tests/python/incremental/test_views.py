@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from headwaters.analysis import columns_alone
-from headwaters.analysis.sql_text import with_relations
+from headwaters.analysis import columns_alone, with_relations
 from headwaters.platform.spark_version import SETTINGS_OF_RESULTS
 from headwaters.runs.view_definitions import (
     OtherSetting,

@@ -35,7 +35,6 @@ from dbt_common.exceptions import CompilationError, DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
 
 from headwaters import analysis
-from headwaters.analysis import expectations, sql_text, strategies
 from headwaters.platform import dbt_compat, names, nodes, units
 from headwaters.platform.arguments import check_arguments
 from headwaters.platform.errors import UserError, WorkError, first_line
@@ -247,8 +246,8 @@ PURE: dict[str, Callable[..., Any]] = {
     "may_fill": stock.may_fill,
     "without_end": stock.without_end,
     "snapshot_problems": snapshots.snapshot_problems,
-    "strategy_of": strategies.strategy_of,
-    "strategy_names": strategies.strategy_names,
+    "strategy_of": analysis.strategy_of,
+    "strategy_names": analysis.strategy_names,
     "stream_problem": streams.stream_problem,
     "stream_tables": _stream_tables,
     "unavailable_columns": _unavailable_columns,
@@ -273,7 +272,7 @@ PURE: dict[str, Callable[..., Any]] = {
     "has_removed": maintenance.has_removed,
     "origins_of": maintenance.origins_of,
     "vacuumed_before": _vacuumed_before,
-    "expectations_of": expectations.expectations_of,
+    "expectations_of": analysis.expectations_of,
     "graph_problems": checks.graph_problems,
 }
 
@@ -316,7 +315,7 @@ class HeadwatersAdapter(SparkAdapter):
 
     def valid_incremental_strategies(self) -> list[str]:
         """Return dbt-spark's strategies, and those that follow change feeds."""
-        return [*strategies.strategy_names(), *setting_types.STOCK_STRATEGIES]
+        return [*analysis.strategy_names(), *setting_types.STOCK_STRATEGIES]
 
     @property
     def has_hooks(self) -> bool:
@@ -461,7 +460,7 @@ class HeadwatersAdapter(SparkAdapter):
         that the model calls, and the functions are described once for the whole run.
         """
         self._described[get_invocation_id(), node["unique_id"]] = {}
-        inputs = [{"source": name} for name in sql_text.relations_in(sql)]
+        inputs = [{"source": name} for name in analysis.relations_in(sql)]
         promised = analysis.noted_proof({}, inputs, graph)
         return unchanged.digest_of(node, sql, self.surroundings(sql), promised, version)
 

@@ -1,4 +1,4 @@
-"""Column lineage as a graph: neighbours above and below, and lookup by a user's names."""
+"""Origin lineage as a graph: neighbours above and below, and lookup by a user's names."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from headwaters.analysis import ROWS, Origin, OriginKind, joined_origins
 from headwaters.platform.errors import UserError
 from headwaters.platform.names import or_nearest
-from headwaters.report.lineage.origins import ROWS, Column, Kind, joined
 from headwaters.report.lineage.tables import Table
 
 Direction = Literal["up", "down"]
 # An origin, the column computed from it, and how.
-Edge = tuple[Column, Column, Kind]
+Edge = tuple[Origin, Origin, OriginKind]
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Graph:
                 f"{or_nearest(unknown, names)}",
             )
         column = last.lower()
-        if column in found.columns or Column(found.key, column) in self._readers:
+        if column in found.columns or Origin(found.key, column) in self._readers:
             return found, column
         self._analysed(found)
         names = [found.spelled(column) for column in found.columns]
@@ -84,16 +84,16 @@ class Graph:
         """Return a table's display name: for an unknown table, its SQL name."""
         return self.tables[key].name if key in self.tables else key
 
-    def spelled(self, column: Column) -> str:
+    def spelled(self, column: Origin) -> str:
         """Return a column's display name."""
         table = self.tables.get(column.table)
         return table.spelled(column.name) if table else column.name
 
     # edges
 
-    def step(self, columns: Iterable[Column], direction: Direction) -> dict[Column, Kind]:
+    def step(self, columns: Iterable[Origin], direction: Direction) -> dict[Origin, OriginKind]:
         """Return the direct origins of these columns, or the columns computed from them."""
-        found = joined(
+        found = joined_origins(
             *({other: kind} for one in columns for other, kind in self._at(one, direction))
         )
         if direction == "down":
@@ -101,10 +101,10 @@ class Graph:
             for column in list(found):
                 if column.name == ROWS:
                     for name in self.tables[column.table].columns:
-                        found.setdefault(Column(column.table, name), "rows")
+                        found.setdefault(Origin(column.table, name), "rows")
         return found
 
-    def _at(self, column: Column, direction: Direction) -> list[tuple[Column, Kind]]:
+    def _at(self, column: Origin, direction: Direction) -> list[tuple[Origin, OriginKind]]:
         if direction == "down":
             return self._readers.get(column, [])
         table = self.tables.get(column.table)
@@ -114,9 +114,9 @@ class Graph:
         return [*((other, "rows") for other in table.relation.rows), *own.items()]
 
     @cached_property
-    def _readers(self) -> dict[Column, list[tuple[Column, Kind]]]:
+    def _readers(self) -> dict[Origin, list[tuple[Origin, OriginKind]]]:
         """Return the readers of each column; readers of its rows count for the table's rows."""
-        found: dict[Column, list[tuple[Column, Kind]]] = {}
+        found: dict[Origin, list[tuple[Origin, OriginKind]]] = {}
         for origin, column, kind in self.edges:
             if origin.table != column.table or origin.name != ROWS:
                 found.setdefault(origin, []).append((column, kind))
@@ -133,10 +133,10 @@ class Graph:
         for table in self.tables.values():
             if table.relation is None:
                 continue
-            rows = Column(table.key, ROWS)
+            rows = Origin(table.key, ROWS)
             found += [(origin, rows, "rows") for origin in table.relation.rows]
             for name, origins in table.relation.columns.items():
-                column = Column(table.key, name)
+                column = Origin(table.key, name)
                 found += [(origin, column, kind) for origin, kind in origins.items()]
                 if table.relation.rows:
                     found.append((rows, column, "rows"))

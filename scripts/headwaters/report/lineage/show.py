@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from headwaters.analysis import ROWS, Origin, OriginKind
 from headwaters.report.lineage.graph import Direction, Edge, Graph
-from headwaters.report.lineage.origins import ROWS, Column, Kind
 from headwaters.report.lineage.tables import Table
 
 # One line of a tree: columns of one table, reached in the same way.
-_Group = tuple[Kind, str, tuple[Column, ...]]
+_Group = tuple[OriginKind, str, tuple[Origin, ...]]
 
 
 def text(graph: Graph, table: Table, column: str | None, directions: Sequence[Direction]) -> str:
     """Return the lineage of a column as a tree, or of each column of a table to its neighbours."""
     if column is None:
         return "\n".join([f"{table.name} ({table.file})", *_columns(graph, table, directions)])
-    start = Column(table.key, column)
+    start = Origin(table.key, column)
     lines = [f"{table.name}.{graph.spelled(start)} ({table.file})"]
     for direction in directions:
         branches = list(_Tree(graph, direction).below(table.key, (start,)))
@@ -28,11 +28,11 @@ def _columns(graph: Graph, table: Table, directions: Sequence[Direction]) -> Ite
     """Yield each column with its neighbours, and last the neighbours that all columns share."""
     for direction in directions:
         yield from ("", direction)
-        rows = graph.step([Column(table.key, ROWS)], direction)
+        rows = graph.step([Origin(table.key, ROWS)], direction)
         found = {
             name: {
                 other: kind
-                for other, kind in graph.step([Column(table.key, name)], direction).items()
+                for other, kind in graph.step([Origin(table.key, name)], direction).items()
                 if direction == "down" or kind == "value" or other not in rows
             }
             for name in table.columns
@@ -58,10 +58,10 @@ class _Tree:
     def __init__(self, graph: Graph, direction: Direction) -> None:
         self._graph = graph
         self._direction: Direction = direction
-        self._followed: set[tuple[Column, ...]] = set()
+        self._followed: set[tuple[Origin, ...]] = set()
         self._described: set[str] = set()
 
-    def below(self, key: str, columns: tuple[Column, ...]) -> Iterator[str]:
+    def below(self, key: str, columns: tuple[Origin, ...]) -> Iterator[str]:
         """Yield the lines under a group of columns of a table."""
         self._followed.add(columns)
         groups = _groups(self._graph, self._graph.step(columns, self._direction))
@@ -88,9 +88,9 @@ def _not_analysed(graph: Graph, key: str, direction: Direction) -> Iterator[str]
         yield f"not analysed: {table.name} ({table.file}): {table.reason}"
 
 
-def _groups(graph: Graph, columns: Mapping[Column, Kind]) -> list[_Group]:
+def _groups(graph: Graph, columns: Mapping[Origin, OriginKind]) -> list[_Group]:
     """Group columns by kind and table, values first; omit rows of a table with other columns."""
-    found: dict[tuple[Kind, str], list[Column]] = {}
+    found: dict[tuple[OriginKind, str], list[Origin]] = {}
     tables = {column.table for column in columns if column.name != ROWS}
     order = sorted(columns, key=lambda one: (columns[one] == "rows", graph.shown(one.table), one))
     for column in order:
@@ -128,7 +128,7 @@ def mermaid(graph: Graph, table: Table, column: str | None, directions: Sequence
 
     An origin of a table's rows points to the table's node `rows`, and that to the columns.
     """
-    starts = [Column(table.key, name) for name in ([column] if column else table.columns)]
+    starts = [Origin(table.key, name) for name in ([column] if column else table.columns)]
     edges: set[Edge] = set()
     below = {table.key}
     for direction in directions:
@@ -178,11 +178,11 @@ def _exposures(graph: Graph, tables: Mapping[str, int]) -> Iterator[str]:
 
 
 def _reached(
-    graph: Graph, starts: Iterable[Column], direction: Direction, follow: bool
+    graph: Graph, starts: Iterable[Origin], direction: Direction, follow: bool
 ) -> Iterator[Edge]:
     """Yield the edges on the way up or down, or only those of the starts unless `follow`."""
     is_up = direction == "up"
-    by_end: dict[Column, list[tuple[Column, Edge]]] = {}
+    by_end: dict[Origin, list[tuple[Origin, Edge]]] = {}
     for edge in graph.edges:
         origin, column, _ = edge
         near, far = (column, origin) if is_up else (origin, column)

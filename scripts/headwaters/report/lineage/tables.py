@@ -10,23 +10,19 @@ from dataclasses import dataclass, field, replace
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-from sqlglot import exp, parse_one
-from sqlglot.dialects.spark import Spark
-from sqlglot.errors import SqlglotError
-
-from headwaters.analysis.expectations import expectations_of
-from headwaters.analysis.strategies import strategy_of
-from headwaters.platform.nodes import Config, Node, as_tuple, merged_setting, table_name
-from headwaters.report.lineage.origins import (
+from headwaters.analysis import (
     ROWS,
-    Column,
     NotAnalysed,
+    Origin,
     Origins,
-    Relation,
+    QueryOrigins,
     as_rows,
-    joined,
+    expectations_of,
+    joined_origins,
+    origins_of,
+    strategy_of,
 )
-from headwaters.report.lineage.query import parsed, read
+from headwaters.platform.nodes import Config, Node, as_tuple, merged_setting, table_name
 from headwaters.streams.contract import parse_contract
 
 _EPHEMERAL = "__dbt__cte__"
@@ -48,7 +44,7 @@ class Table:
     kind: str
     file: str
     reads: tuple[str, ...] = ()
-    relation: Relation | None = None
+    relation: QueryOrigins | None = None
     reason: str = ""
     declared: Mapping[str, str] = field(default_factory=dict)
     exposures: tuple[str, ...] = ()
@@ -142,8 +138,16 @@ def _analysed(table: Table, node: Node, known: Mapping[str, Table], root: Path) 
         return other.columns if other else None
 
     sql = node.get("compiled_code") or ""
-    tree = _maintained(_without_ephemeral(parsed(sql)), node["config"])
-    relation = read(tree, columns_of)
+    config = node["config"]
+    relation = origins_of(
+        sql,
+        columns_of,
+        left_out=_EPHEMERAL,
+        added={name: str(text) for name, text in (config.get("derived") or {}).items()},
+        conditions=[
+            rule.expression for rule in expectations_of(config) if rule.on_failure == "drop"
+        ],
+    )
     relation = _by_strategy(relation, sql, node["config"])
     if table.kind == "snapshot":
         relation = _snapshot(relation, node["config"])
@@ -152,8 +156,8 @@ def _analysed(table: Table, node: Node, known: Mapping[str, Table], root: Path) 
     return replace(table, relation=relation, notes=tuple(notes), reads=tuple(sorted(reads)))
 
 
-def _leaf(columns: Sequence[str]) -> Relation:
-    return Relation({name: {} for name in columns})
+def _leaf(columns: Sequence[str]) -> QueryOrigins:
+    return QueryOrigins({name: {} for name in columns})
 
 
 def _header(node: Node, root: Path) -> list[str]:
@@ -178,44 +182,15 @@ def _source(table: Table, node: Node) -> Table:
     columns: dict[str, Origins] = {name: {} for name in names}
     readable = [*names, *contract.envelope]
     for column in contract.computed_columns:
-        tree = parsed(f"select {column.expression} as computed from {table.key}")
-        origins = read(tree, lambda _: readable).columns["computed"]
+        computed = f"select {column.expression} as computed from {table.key}"
+        origins = origins_of(computed, lambda _: readable).columns["computed"]
         columns[column.name.lower()] = {
             of: kind for of, kind in origins.items() if of.name in names
         }
-    return replace(table, relation=Relation(columns), declared=names)
+    return replace(table, relation=QueryOrigins(columns), declared=names)
 
 
-def _without_ephemeral(tree: exp.Query) -> exp.Query:
-    """Remove the queries of ephemeral models, which are separate tables here."""
-    clause = tree.args.get("with_")
-    if clause is not None:
-        kept = [one for one in clause.expressions if not one.alias.startswith(_EPHEMERAL)]
-        if kept:
-            clause.set("expressions", kept)
-        else:
-            tree.set("with_", None)
-    return tree
-
-
-def _maintained(tree: exp.Query, config: Config) -> exp.Query:
-    """Return the rows that a strategy keeps of the SQL: without those that an expectation drops."""
-    derived = config.get("derived") or {}
-    dropped = [rule for rule in expectations_of(config) if rule.on_failure == "drop"]
-    if not derived and not dropped:
-        return tree
-    try:
-        added = [
-            exp.alias_(parse_one(str(expression), dialect=Spark), name, quoted=True)
-            for name, expression in derived.items()
-        ]
-        conditions = [parse_one(rule.expression, dialect=Spark) for rule in dropped]
-    except SqlglotError as error:
-        raise NotAnalysed(f"a setting cannot be parsed: {str(error).splitlines()[0]}") from None
-    return exp.select("*", *added).from_(tree.subquery("hw_model")).where(*conditions)
-
-
-def _by_strategy(relation: Relation, sql: str, config: Config) -> Relation:
+def _by_strategy(relation: QueryOrigins, sql: str, config: Config) -> QueryOrigins:
     """Add a strategy's own origins to those of the SQL: the latest record, periods of validity."""
     strategy = strategy_of(config) if config.get("materialized") == "incremental" else None
     if strategy is None or strategy.name not in ("latest_by", "history"):
@@ -229,24 +204,24 @@ def _by_strategy(relation: Relation, sql: str, config: Config) -> Relation:
         )
     # periods begin at a column of the input, or at its commits
     columns.pop("_image", None)
-    moments: dict[Column, str] = {}
+    moments: dict[Origin, str] = {}
     for match in re.finditer(r'/\* images (\{[^\n]*?"kind": "images"[^\n]*?\}) \*/', sql):
         marked = json.loads(match[1])
         source = marked["source"].replace("`", "").lower()
-        moments[Column(source, (marked.get("column") or ROWS).lower())] = "value"
+        moments[Origin(source, (marked.get("column") or ROWS).lower())] = "value"
     began: Origins = {column: "rows" if column.name == ROWS else "value" for column in moments}
     for name in ("valid_from", "valid_to", "is_current"):
         columns[name] = began
     return replace(relation, columns=columns, rows=relation.rows | keys | frozenset(moments))
 
 
-def _rows_of(columns: Mapping[str, Origins], names: Sequence[str]) -> frozenset[Column]:
+def _rows_of(columns: Mapping[str, Origins], names: Sequence[str]) -> frozenset[Origin]:
     """Return the origins of these columns, in any letter case."""
     wanted = [name.replace("`", "").lower() for name in names]
-    return frozenset(joined(*(columns.get(name, {}) for name in wanted)))
+    return frozenset(joined_origins(*(columns.get(name, {}) for name in wanted)))
 
 
-def _snapshot(relation: Relation, config: Config) -> Relation:
+def _snapshot(relation: QueryOrigins, config: Config) -> QueryOrigins:
     """Add the columns that dbt adds to a snapshot."""
     settings = merged_setting(config, "snapshot_meta_column_names")
     checked = config.get("check_cols")
@@ -256,8 +231,8 @@ def _snapshot(relation: Relation, config: Config) -> Relation:
     rows = keys | _rows_of(relation.columns, (*moment, *compared))
     added: dict[str, Origins] = {}
     for name in _OF_SNAPSHOTS:
-        of_moment = joined(*(relation.columns.get(part.lower(), {}) for part in moment))
-        added[settings.get(name) or name] = joined(as_rows(rows), of_moment)
+        of_moment = joined_origins(*(relation.columns.get(part.lower(), {}) for part in moment))
+        added[settings.get(name) or name] = joined_origins(as_rows(rows), of_moment)
     if config.get("hard_deletes") == "new_record":
         added[settings.get("dbt_is_deleted") or "dbt_is_deleted"] = as_rows(keys)
     columns = {**relation.columns, **{name.lower(): of for name, of in added.items()}}

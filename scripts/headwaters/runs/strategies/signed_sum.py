@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from headwaters.analysis.sql_text import weight_column
+from headwaters.analysis import weight_column
 from headwaters.platform.errors import UserError
 from headwaters.platform.sql import identifier
 from headwaters.runs.decisions import is_broadcast, is_worth_storing

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from headwaters.analysis.sql_text import with_names
+from headwaters.analysis import with_names
 from headwaters.runs.hidden import stage_model
 from headwaters.runs.inputs import input_sql
 from headwaters.runs.model import followed_sql

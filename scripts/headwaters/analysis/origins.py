@@ -7,28 +7,28 @@ from dataclasses import dataclass
 from typing import Literal
 
 # `value`: copied or computed from. `rows`: it only affects filters, groups, joins or order.
-Kind = Literal["value", "rows"]
+OriginKind = Literal["value", "rows"]
 # A stand-in for a column's name: the set of rows of the table.
 ROWS = "*"
 
 
 @dataclass(frozen=True, order=True)
-class Column:
+class Origin:
     """A column of a table, both in lower case; the name `*` stands for the table's rows."""
 
     table: str
     name: str
 
 
-Origins = Mapping[Column, Kind]
+Origins = Mapping[Origin, OriginKind]
 
 
 class NotAnalysed(Exception):
-    """A query that cannot be analysed; the text is the reason."""
+    """A query whose columns have unknown origins; the text is the reason."""
 
 
 @dataclass(frozen=True)
-class Relation:
+class QueryOrigins:
     """A query's columns with their origins; `rows` affect all of them.
 
     `listed` are its columns in order, and may repeat a name. `columns` has the origins of all
@@ -37,7 +37,7 @@ class Relation:
     """
 
     columns: Mapping[str, Origins]
-    rows: frozenset[Column] = frozenset()
+    rows: frozenset[Origin] = frozenset()
     listed: tuple[tuple[str, Origins], ...] = ()
     other: Origins | None = None
     unknown: str | None = None
@@ -52,12 +52,12 @@ class Relation:
     @property
     def everything(self) -> Origins:
         """Return the origins of all of its columns."""
-        return joined(*self.columns.values(), self.other or {})
+        return joined_origins(*self.columns.values(), self.other or {})
 
 
-def joined(*parts: Origins) -> dict[Column, Kind]:
+def joined_origins(*parts: Origins) -> dict[Origin, OriginKind]:
     """Merge origins; a column that gives a value to one part gives it to the result."""
-    found: dict[Column, Kind] = {}
+    found: dict[Origin, OriginKind] = {}
     for part in parts:
         for column, kind in part.items():
             if kind == "value" or column not in found:
@@ -66,15 +66,15 @@ def joined(*parts: Origins) -> dict[Column, Kind]:
 
 
 def listed(
-    columns: Sequence[tuple[str, Origins]], rows: frozenset[Column] = frozenset()
-) -> Relation:
+    columns: Sequence[tuple[str, Origins]], rows: frozenset[Origin] = frozenset()
+) -> QueryOrigins:
     """Return a relation with these columns, which may repeat a name."""
     found: dict[str, Origins] = {}
     for name, origins in columns:
-        found[name] = joined(found.get(name, {}), origins)
-    return Relation(found, rows, tuple(columns))
+        found[name] = joined_origins(found.get(name, {}), origins)
+    return QueryOrigins(found, rows, tuple(columns))
 
 
-def as_rows(columns: Iterable[Column]) -> dict[Column, Kind]:
+def as_rows(columns: Iterable[Origin]) -> dict[Origin, OriginKind]:
     """Return the same origins for a result that depends on them only by its rows."""
     return dict.fromkeys(columns, "rows")
