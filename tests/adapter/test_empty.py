@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .spark import classes
 
-SEEDS = "dbt 1.11 loads seeds whole with `--empty`; `dbt seed --empty` comes with dbt 1.12."
+SEEDS = "dbt 1.11 loads seeds whole with `--empty`; `dbt seed` has the option from dbt 1.12 on."
 
 classes(
     __name__,
