@@ -482,7 +482,7 @@ BESIDE = "is beside config, where dbt does not read it: write it in config"
 COLUMN_NAMES = "dbt_is_deleted, dbt_scd_id, dbt_updated_at, dbt_valid_from, dbt_valid_to"
 OF_STREAMS = (
     "from, path, topics, servers, client, start, data_loss, on_change, rows_per_second, format, "
-    "options, changes, batch, trigger, schema, bad_records, deduplicate, writers"
+    "layout, options, changes, batch, trigger, schema, bad_records, deduplicate, writers"
 )
 
 
