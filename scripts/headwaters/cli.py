@@ -231,7 +231,7 @@ def serve(
 
 
 def _say(text: str) -> None:
-    """Print the progress of a command beside its output."""
+    """Print the progress of a command, apart from its output."""
     typer.echo(text, err=True)
 
 

@@ -231,7 +231,7 @@ NEGATED_DIGITS = 34
 
 # Error conditions.
 NO_SUCH_TABLE = ("TABLE_OR_VIEW_NOT_FOUND", "PATH_NOT_FOUND", "FAILED_READ_FILE.FILE_NOT_EXIST")
-# The message for a name that is no table, with the name.
+# The message for a name without a table, with the name.
 UNKNOWN_TABLE = r"\[TABLE_OR_VIEW_NOT_FOUND\] The table or view (\S+) cannot be found"
 VIEW_INSTEAD_OF_TABLE = "EXPECT_TABLE_NOT_VIEW"
 OFFSETS_LOST = "KAFKA_DATA_LOSS"

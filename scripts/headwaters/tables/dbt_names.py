@@ -45,7 +45,7 @@ def config_names(kind: str) -> frozenset[str]:
 
 @cache
 def known_names() -> frozenset[str]:
-    """Return the names in any config that are no slips."""
+    """Return the names that are correct in any config."""
     kinds = ("model", "seed", "snapshot", "source")
     return OTHERS.union(*map(config_names, kinds))
 

@@ -1,6 +1,6 @@
 """Names that misspell a setting: in a config, its `meta`, its mappings, or beside it in YAML.
 
-Projects, packages and other adapters have settings of their own. Only a name that resembles one of
+Projects, packages and other adapters have other settings. Only a name that resembles one of
 ours or dbt's, and that no adapter has, is a slip.
 """
 

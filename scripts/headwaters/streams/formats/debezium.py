@@ -187,7 +187,7 @@ class Debezium(Json):
 
 
 def _without_op() -> Column:
-    """Return the reason why a record of Debezium's other topics is no change event."""
+    """Return the reason to refuse a record of Debezium's other topics as a change event."""
     names = F.map_keys("_event")
     other = "Debezium: read the topics of tables alone"
     return (

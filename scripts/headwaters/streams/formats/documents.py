@@ -1,6 +1,6 @@
 """Files of JSON that are one array, or objects over several lines: their records as texts.
 
-Python's parser only finds the ends of the records, whose texts stay as they are. Pure.
+Python's parser only finds the ends of the records, whose texts stay unchanged. Pure.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _skip(text: str, at: int) -> int:
 
 
 def _end(text: str, at: int) -> int | None:
-    """Return the end of the value at a position, or None if there is no value."""
+    """Return the end of the value at a position, or None without one."""
     try:
         return _DECODER.raw_decode(text, at)[1]
     except (json.JSONDecodeError, RecursionError):
