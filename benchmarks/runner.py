@@ -9,7 +9,7 @@ import shutil
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -250,16 +250,29 @@ class DbtRuns:
 @contextmanager
 def statements_of_dbt() -> Iterator[list[str]]:
     """Yield a list of every statement that dbt sends to Spark for a model."""
+    seen: list[str] = []
+
+    def note(node: Mapping[str, Any], sql: str) -> None:
+        if node.get("resource_type") == "model":
+            seen.append(sql)
+
+    with before_each_statement(note):
+        yield seen
+
+
+@contextmanager
+def before_each_statement(note: Callable[[Mapping[str, Any], str], None]) -> Iterator[None]:
+    """Call `note` with dbt's info of the node and the SQL before each statement to Spark.
+
+    If it raises, the statement fails with that error.
+    """
     from dbt.adapters.headwaters.connections import HeadwatersConnectionManager
     from dbt.adapters.spark.connections import SparkConnectionManager
     from dbt_common.events.contextvars import get_node_info
 
-    seen: list[str] = []
-
     def noting(run: Callable[..., Any]) -> Callable[..., Any]:
         def noted(manager: Any, sql: str, *arguments: Any, **options: Any) -> Any:
-            if get_node_info().get("resource_type") == "model":
-                seen.append(sql)
+            note(get_node_info(), sql)
             return run(manager, sql, *arguments, **options)
 
         return noted
@@ -274,7 +287,7 @@ def statements_of_dbt() -> Iterator[list[str]]:
             noting(HeadwatersConnectionManager.client_rows),
         ),
     ):
-        yield seen
+        yield
 
 
 def _processes() -> dict[int, list[str]]:

@@ -60,11 +60,15 @@ def _value(kind: str, text: str | None) -> str:
     if text is None:
         return "null"
     is_number = kind in ("tinyint", "smallint", "int", "bigint", "float", "double")
-    if kind == "boolean" or kind.startswith(("array", "map", "struct")):
+    if kind == "boolean" or _is_nested(kind):
         return text
     if is_number and text not in ("NaN", "Infinity", "-Infinity"):
         return text
     return json.dumps(text, ensure_ascii=False)
+
+
+def _is_nested(kind: str) -> bool:
+    return kind.startswith(("array", "map", "struct"))
 
 
 def _rows(frame: DataFrame, limit: int) -> Iterator[Sequence[str | None]]:
@@ -75,7 +79,7 @@ def _rows(frame: DataFrame, limit: int) -> Iterator[Sequence[str | None]]:
     names = [f"c{index}" for index in range(len(types))]  # two columns may have one name
     columns = [
         F.to_json(name, {"ignoreNullFields": "false"})
-        if kind.startswith(("array", "map", "struct"))
+        if _is_nested(kind)
         else F.col(name).cast("string")
         for name, kind in zip(names, types, strict=True)
     ]

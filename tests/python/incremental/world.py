@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import duckdb
 
+from benchmarks.runner import before_each_statement
 from incremental.expected import EXPECTED
 
 HERE = Path(__file__).parent
@@ -224,38 +224,23 @@ def dbt_environment(schema: str, folder: Path) -> Iterator[None]:
 @contextmanager
 def noted_statements(seen: dict[str, list[str]], stop: Stop | None) -> Iterator[None]:
     """Add every statement of every model to `seen`, and fail those that `stop` names."""
-    from dbt.adapters.headwaters.connections import HeadwatersConnectionManager
-    from dbt.adapters.spark.connections import SparkConnectionManager
-    from dbt_common.events.contextvars import get_node_info
     from dbt_common.exceptions import DbtRuntimeError
 
     stopped: set[str] = set()
     lock = threading.Lock()
 
-    def noting(run: Callable[..., Any]) -> Callable[..., Any]:
-        def noted(manager: Any, sql: str, *arguments: Any, **options: Any) -> Any:
-            model = get_node_info().get("node_name")
-            if model is not None:
-                with lock:
-                    if model in stopped:
-                        raise DbtRuntimeError("stopped by the test")
-                    statements = seen.setdefault(model, [])
-                    statements.append(sql)
-                    if stop is not None and stop(model, len(statements), sql):
-                        stopped.add(model)
-                        raise DbtRuntimeError("stopped by the test")
-            return run(manager, sql, *arguments, **options)
+    def note(node: Mapping[str, Any], sql: str) -> None:
+        model = node.get("node_name")
+        if model is None:
+            return
+        with lock:
+            if model in stopped:
+                raise DbtRuntimeError("stopped by the test")
+            statements = seen.setdefault(model, [])
+            statements.append(sql)
+            if stop is not None and stop(model, len(statements), sql):
+                stopped.add(model)
+                raise DbtRuntimeError("stopped by the test")
 
-        return noted
-
-    with (
-        mock.patch.object(
-            SparkConnectionManager, "execute", noting(SparkConnectionManager.execute)
-        ),
-        mock.patch.object(
-            HeadwatersConnectionManager,
-            "client_rows",
-            noting(HeadwatersConnectionManager.client_rows),
-        ),
-    ):
+    with before_each_statement(note):
         yield
