@@ -7,14 +7,20 @@ overlap (isotonic regression). Pure and deterministic.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
+from typing import Any
+
+import networkx as nx
 
 _SWEEPS = 8
 _LANE = 0.4  # the height of an edge that crosses a layer, as a share of a node's
+
+Edge = tuple[str, str]
+_Place = tuple[int, str | Edge]  # a layer, and the node there, or the edge that passes there
 
 
 @dataclass(frozen=True)
@@ -34,138 +40,87 @@ class Drawing:
     width: float
     height: float
     nodes: Mapping[str, tuple[float, float]]
-    curves: Mapping[tuple[str, str], str]
+    curves: Mapping[Edge, str]
 
 
-@dataclass(frozen=True)
-class _Place:
-    """A node in its layer; `edge` if only an edge passes there."""
-
-    layer: int
-    name: str
-    edge: tuple[str, str] | None = None
-
-
-def draw(
-    nodes: Sequence[str], edges: Sequence[tuple[str, str]], sizes: Sizes | None = None
-) -> Drawing:
+def draw(nodes: Sequence[str], edges: Sequence[Edge], sizes: Sizes | None = None) -> Drawing:
     """Draw a graph, without edges that close a cycle or lead to unknown nodes."""
     sizes = sizes or Sizes()
-    known = dict.fromkeys(nodes)
-    forward = [one for one in dict.fromkeys(edges) if one[0] in known and one[1] in known]
-    layer_of, forward = _layers(list(known), forward)
-    layers, routes = _places(layer_of, forward)
-    neighbours: dict[_Place, list[_Place]] = defaultdict(list)
-    for route in routes.values():
-        for one, other in pairwise(route):
-            neighbours[one].append(other)
-            neighbours[other].append(one)
-    _order(layers, neighbours)
-    middles = _middles(layers, neighbours, sizes)
-    top = min((m - sizes.height / 2 for p, m in middles.items()), default=0.0)
-    step = sizes.width + sizes.between_layers
-    found = {
-        place.name: (place.layer * step, middle - sizes.height / 2 - top)
-        for place, middle in middles.items()
-        if place.edge is None
+    tables = _acyclic(nodes, edges)
+    layer = _layers(tables)
+    routes: dict[Edge, list[_Place]] = {
+        (source, target): [
+            (layer[source], source),
+            *((between, (source, target)) for between in range(layer[source] + 1, layer[target])),
+            (layer[target], target),
+        ]
+        for source, target in tables.edges
     }
-    curves = {edge: _curve(route, middles, top, sizes) for edge, route in routes.items()}
-    height = max((m + sizes.height / 2 - top for m in middles.values()), default=0.0)
-    return Drawing(max(0.0, len(layers) * step - sizes.between_layers), height, found, curves)
+    places = nx.DiGraph()
+    places.add_nodes_from((layer[node], node) for node in tables)
+    places.add_edges_from(pair for route in routes.values() for pair in pairwise(route))
+    middles = _middles(places, _ordered(places), sizes)
+    top = min(middles.values(), default=0.0) - sizes.height / 2
+    bottom = max(middles.values(), default=0.0) + sizes.height / 2
+    step = sizes.width + sizes.between_layers
+    return Drawing(
+        max(layer.values(), default=0) * step + sizes.width if layer else 0.0,
+        bottom - top if layer else 0.0,
+        {n: (layer[n] * step, middles[layer[n], n] - sizes.height / 2 - top) for n in tables},
+        {edge: _curve(route, middles, top, sizes) for edge, route in routes.items()},
+    )
 
 
-def _layers(
-    nodes: list[str], edges: list[tuple[str, str]]
-) -> tuple[dict[str, int], list[tuple[str, str]]]:
-    """Return the layer of each node, and the edges without those that close a cycle."""
-    after: dict[str, list[str]] = defaultdict(list)
-    before: dict[str, list[str]] = defaultdict(list)
-    for source, target in edges:
-        after[source].append(target)
-        before[target].append(source)
-    waits = {node: len(before[node]) for node in nodes}
-    order: list[str] = []
-    ready = [node for node in nodes if not waits[node]]
-    rank: dict[str, int] = {}
-    while len(order) < len(nodes):
-        if not ready:  # a cycle: start at its first node
-            ready = [next(node for node in nodes if node not in rank)]
-        node = ready.pop(0)
-        if node in rank:
-            continue
-        rank[node] = len(order)
-        order.append(node)
-        for target in after[node]:
-            waits[target] -= 1
-            if not waits[target]:
-                ready.append(target)
-    forward = [(source, target) for source, target in edges if rank[source] < rank[target]]
-    layer = dict.fromkeys(nodes, 0)
-    onward = set(forward)
-    for node in order:
-        for target in after[node]:
-            if (node, target) in onward:
-                layer[target] = max(layer[target], layer[node] + 1)
-    for node in nodes:  # a node without dependencies moves next to its first reader
-        readers = [layer[target] for target in after[node] if (node, target) in onward]
-        if readers and not any((source, node) in onward for source in before[node]):
-            layer[node] = min(readers) - 1
-    return layer, forward
+def _acyclic(nodes: Sequence[str], edges: Sequence[Edge]) -> Any:
+    graph = nx.DiGraph()
+    graph.add_nodes_from(nodes)
+    graph.add_edges_from(one for one in edges if one[0] in graph and one[1] in graph)
+    with suppress(nx.NetworkXNoCycle):
+        while True:
+            graph.remove_edge(*nx.find_cycle(graph)[-1])
+    return graph
 
 
-def _places(
-    layer_of: Mapping[str, int], edges: Sequence[tuple[str, str]]
-) -> tuple[list[list[_Place]], dict[tuple[str, str], list[_Place]]]:
-    layers: list[list[_Place]] = [[] for _ in range(max(layer_of.values(), default=-1) + 1)]
-    for name, layer in layer_of.items():
-        layers[layer].append(_Place(layer, name))
-    routes = {}
-    for source, target in edges:
-        first, last = layer_of[source], layer_of[target]
-        lanes = [_Place(layer, "", (source, target)) for layer in range(first + 1, last)]
-        for lane in lanes:
-            layers[lane.layer].append(lane)
-        routes[source, target] = [_Place(first, source), *lanes, _Place(last, target)]
-    return layers, routes
+def _layers(graph: Any) -> dict[str, int]:
+    layer: dict[str, int] = {}
+    for number, names in enumerate(nx.topological_generations(graph)):
+        layer |= dict.fromkeys(names, number)
+    for node in graph:  # a node without dependencies moves next to its first reader
+        if graph.succ[node] and not graph.pred[node]:
+            layer[node] = min(layer[reader] for reader in graph.succ[node]) - 1
+    return layer
 
 
-def _order(layers: list[list[_Place]], neighbours: Mapping[_Place, list[_Place]]) -> None:
+def _ordered(places: Any) -> list[list[_Place]]:
     """Sort each layer by the mean place of the neighbours, to and fro, so that few edges cross."""
-    at = {place: float(i) for layer in layers for i, place in enumerate(layer)}
+    layers: list[list[_Place]] = [[] for _ in range(max((p[0] for p in places), default=-1) + 1)]
+    for place in places:
+        layers[place[0]].append(place)
+    at = {place: number for layer in layers for number, place in enumerate(layer)}
     for sweep in range(_SWEEPS):
-        side = -1 if sweep % 2 == 0 else 1
-        for layer in layers if side < 0 else layers[::-1]:
-            wanted = {}
-            for place in layer:
-                near = [at[n] for n in neighbours.get(place, ()) if n.layer == place.layer + side]
-                wanted[place] = fmean(near) if near else at[place]
+        near = places.pred if sweep % 2 == 0 else places.succ
+        for layer in layers if sweep % 2 == 0 else layers[::-1]:
+            wanted = {p: fmean([at[n] for n in near[p]] or [at[p]]) for p in layer}
             layer.sort(key=wanted.__getitem__)
-            at.update({place: float(i) for i, place in enumerate(layer)})
+            at |= {place: number for number, place in enumerate(layer)}
+    return layers
 
 
-def _middles(
-    layers: list[list[_Place]], neighbours: Mapping[_Place, list[_Place]], sizes: Sizes
-) -> dict[_Place, float]:
+def _middles(places: Any, layers: list[list[_Place]], sizes: Sizes) -> dict[_Place, float]:
     pitch = sizes.height + sizes.between_nodes
-
-    def room(place: _Place) -> float:
-        return pitch * (_LANE if place.edge else 1.0)
-
-    middles: dict[_Place, float] = {}
     offsets: dict[_Place, float] = {}
+    middles: dict[_Place, float] = {}
     for layer in layers:
-        offset = 0.0
+        bottom = 0.0
         for place in layer:
-            offsets[place] = middles[place] = offset + room(place) / 2
-            offset += room(place)
-        for place in layer:  # layers start with a common middle
-            middles[place] -= offset / 2
+            room = pitch * (1.0 if isinstance(place[1], str) else _LANE)
+            offsets[place] = bottom + room / 2
+            bottom += room
+        middles |= {place: offsets[place] - bottom / 2 for place in layer}  # a common middle
     for sweep in range(_SWEEPS):
         for layer in layers if sweep % 2 == 0 else layers[::-1]:
-            wanted = [
-                fmean([middles[n] for n in neighbours[p]]) if p in neighbours else middles[p]
-                for p in layer
-            ]
+            near = ([*places.pred[place], *places.succ[place]] or [place] for place in layer)
+            wanted = [fmean(middles[one] for one in some) for some in near]
             free = [want - offsets[place] for want, place in zip(wanted, layer, strict=True)]
             for place, base in zip(layer, _isotonic(free), strict=True):
                 middles[place] = base + offsets[place]
@@ -188,15 +143,15 @@ def _curve(
 ) -> str:
     """Return the curve from the first node to the last, straight across layers that it passes."""
     step, bend = sizes.width + sizes.between_layers, sizes.between_layers / 2
-    x, y = route[0].layer * step + sizes.width, middles[route[0]] - top
+    x, y = route[0][0] * step + sizes.width, middles[route[0]] - top
     parts = [f"M{x:.0f} {y:.1f}"]
     for place in route[1:]:
-        left, middle = place.layer * step, middles[place] - top
+        left, middle = place[0] * step, middles[place] - top
         parts.append(
             f"C{x + bend:.0f} {y:.1f} {left - bend:.0f} {middle:.1f} {left:.0f} {middle:.1f}"
         )
         x, y = left, middle
-        if place.edge:
+        if isinstance(place[1], tuple):
             x = left + sizes.width
             parts.append(f"H{x:.0f}")
     return "".join(parts)
