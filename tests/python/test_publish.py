@@ -18,6 +18,7 @@ from typing import Any
 
 import psycopg
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]  # not in its __all__
@@ -685,6 +686,55 @@ def test_a_log_that_says_less_of_files_is_read(tmp_path: Path, postgres: str) ->
         done = target.publish(Source("gold.value", path, ["id"]))
         assert done == Done(1, 0, 1, why if partitioned else None)
         assert ask(postgres, f"select id from {name}") == [(2,)]
+
+
+def test_a_column_that_was_dropped_and_added_again_is_published_whole(
+    tmp_path: Path, postgres: str
+) -> None:
+    """Write the log by hand: delta-rs does not change columns of a table with column mapping."""
+    path, target = tmp_path / "value", to_postgres(postgres)
+    log = path / "_delta_log"
+    log.mkdir(parents=True)
+    pq.write_table(pa.table({"id": [1, 2], "col-1": ["a", "b"]}), path / "one.parquet")
+
+    def described(stored: str) -> str:
+        fields = [
+            {
+                "name": name,
+                "type": kind,
+                "nullable": True,
+                "metadata": {
+                    "delta.columnMapping.id": number,
+                    "delta.columnMapping.physicalName": physical,
+                },
+            }
+            for number, (name, kind, physical) in enumerate(
+                [("id", "long", "id"), ("name", "string", stored)], 1
+            )
+        ]
+        metadata = {
+            "id": "5f2b",
+            "format": {"provider": "parquet", "options": {}},
+            "schemaString": json.dumps({"type": "struct", "fields": fields}),
+            "partitionColumns": [],
+            "configuration": {
+                "delta.columnMapping.mode": "name",
+                "delta.columnMapping.maxColumnId": "3",
+            },
+        }
+        return json.dumps({"metaData": metadata}) + "\n"
+
+    protocol = {"minReaderVersion": 2, "minWriterVersion": 5}
+    added = {"path": "one.parquet", "size": (path / "one.parquet").stat().st_size}
+    added |= {"partitionValues": {}, "modificationTime": 0, "dataChange": True}
+    added["stats"] = json.dumps({"numRecords": 2})
+    lines = json.dumps({"protocol": protocol}) + "\n" + described("col-1")
+    (log / f"{0:020}.json").write_text(lines + json.dumps({"add": added}) + "\n")
+    assert target.publish(Source("gold.value", path, ["id"])) == Done(0, 2, 0, FIRST)
+    (log / f"{1:020}.json").write_text(described("col-2"))
+    done = target.publish(Source("gold.value", path, ["id"]))
+    assert done == Done(1, 2, 0, "its columns or its key changed")
+    assert ask(postgres, "select id, name from value order by id") == [(1, None), (2, None)]
 
 
 def test_a_text_that_ends_copy_does_not_end_it(tmp_path: Path, postgres: str) -> None:

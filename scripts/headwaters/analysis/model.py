@@ -20,6 +20,7 @@ from headwaters.analysis.strategies import strategy_of
 from headwaters.analysis.unread import unlisted
 from headwaters.platform.nodes import Config, Node, as_tuple, table_name
 from headwaters.platform.problems import Problem
+from headwaters.platform.spark_version import CHANGING_FUNCTIONS, STABLE_IN_QUERIES
 
 # The longest line of SQL in a message.
 _LONGEST = 80
@@ -41,6 +42,8 @@ def refusal_of(
     """
     strategy = strategy_of(config)
     assert strategy is not None
+    if problem := _unused_function(sql, config, functions):
+        return problem
     lines = sql.count("\n") + 1
     sql, found = _named(_kept(sql, config), inputs, graph)
     try:
@@ -79,6 +82,8 @@ def derivation(
     - `unread`: None, or why the analysis does not understand the SQL. Spark then has to list the
       tables that it reads; see `problem_of_unread`.
     """
+    if problem := _unused_function(sql, config, functions):
+        return problem
     lines = sql.count("\n") + 1
     place = _Place(inputs, lines, compiled)
     sql, found = _named(_kept(sql, config), inputs, graph)
@@ -197,6 +202,25 @@ def problem_of_unread(
         f"reads {other}, which is no input by ref() or source(), so its changes would be missed. "
         "Declare it as a source, or read it in SQL that is analysed.",
     )
+
+
+def _unused_function(sql: str, config: Config, functions: Mapping[str, str]) -> Problem | None:
+    """Return the problem of a name in `allow_nondeterministic` that is not a function, or None.
+
+    A name that Spark does not have is a function of the user, if the SQL contains it.
+    """
+    rules = (rule.expression for rule in expectations_of(config))
+    derived = (config.get("derived") or {}).values()
+    text = "\n".join(map(str, (sql, *functions, *functions.values(), *rules, *derived)))
+    for name in as_tuple(config.get("allow_nondeterministic")):
+        is_known = name.lower() in CHANGING_FUNCTIONS | STABLE_IN_QUERIES | {"today"}
+        if not is_known and not re.search(rf"(?i)(?<!\w){re.escape(name)}(?!\w)", text):
+            return Problem(
+                "HW_SETTING",
+                f"allow_nondeterministic: the SQL calls no function '{name}'. Remove it, or "
+                "correct its name.",
+            )
+    return None
 
 
 def _kept(sql: str, config: Config) -> str:

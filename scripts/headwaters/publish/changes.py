@@ -84,8 +84,7 @@ class Source:
                 raise UserError("HW_PUBLISH_TYPE", text)
         if missing := [one for one in key if one not in [field.name for field in self.fields]]:
             raise UserError("HW_NO_SUCH_COLUMN", f"{name} has no column {missing[0]}, its key")
-        columns = [[one["name"], one["type"]] for one in schema]
-        shape = columns, metadata.partition_columns, self.key
+        shape = [_identity(one) for one in schema], metadata.partition_columns, self.key
         digest = hashlib.sha256(json.dumps(shape, sort_keys=True).encode()).hexdigest()
         # the newest version always has its commit
         commit = self._commit(version) or ""
@@ -341,6 +340,15 @@ def repeated_keys(source: Source, what: str) -> WorkError:
 
 # SQL names for types, if they differ from those in the log
 _SQL = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
+
+
+def _identity(field: Mapping[str, Any]) -> list[Any]:
+    """Return the name and type of a column, and its name in the files if that is another one.
+
+    With column mapping, a column that was dropped and added again has another name in the files.
+    """
+    stored = field.get("metadata", {}).get("delta.columnMapping.physicalName", field["name"])
+    return [field["name"], field["type"], *([] if stored == field["name"] else [stored])]
 
 
 def _type_name(kind: Any) -> str:

@@ -52,6 +52,45 @@ def test_what_expectations_drop_is_proven_with_the_sql(expression: str) -> None:
         assert not isinstance(derived, Problem) and derived["strategy"] == "change_feed"
 
 
+@pytest.mark.parametrize(
+    ("sql", "allowed", "is_refused"),
+    [
+        ("select id, val from <orders>", "zzz", True),
+        ("select id, ask_zzz(val) as v from <orders>", ["ask_zzz", "zzz"], True),
+        ("select id, `ZZZ`(val) as v from <orders>", ["zzz"], False),
+        ("select id, outer_one(val) as v from <orders>", ["zzz"], False),
+        ("select id, val from <orders> where day < '12:30'", ["today"], False),
+        ("select id, val from <orders>", ["current_date", "row_number"], False),
+    ],
+)
+def test_a_function_that_the_sql_does_not_call_is_not_allowed(
+    sql: str, allowed: str | list[str], is_refused: bool
+) -> None:
+    functions = {"outer_one": "zzz(x)"} if "outer_one" in sql else {}
+    config = {"unique_key": "id", "allow_nondeterministic": allowed}
+    problems = [
+        refusal_of(
+            sql,
+            [{**ORDERS, "kind": "changes"}],
+            config | {"incremental_strategy": "change_feed"},
+            GRAPH,
+            functions,
+        ),
+        derivation(
+            sql,
+            [{**ORDERS, "kind": "lookup"}],
+            config | {"incremental_strategy": "auto"},
+            GRAPH,
+            functions,
+        ),
+    ]
+    told = (
+        "[HW_SETTING] allow_nondeterministic: the SQL calls no function 'zzz'. Remove it, or "
+        "correct its name."
+    )
+    assert [str(one) == told for one in problems] == [is_refused] * 2, problems
+
+
 def test_what_is_derived_is_proven_with_the_sums() -> None:
     sql = "select id, sum(_weight) as n from <orders> group by id"
     weight = SimpleNamespace(name="_weight", dtype="int")
