@@ -28,8 +28,7 @@ from deltalake.exceptions import DeltaError
 
 from headwaters.platform.delta_rs import query, read, without_panic
 from headwaters.platform.errors import UserError, WorkError
-from headwaters.platform.json_lines import lines
-from headwaters.tables.delta_log import exists
+from headwaters.tables.delta_log import actions, commit_files, exists
 from headwaters.tables.publications import TYPES, base_type, unpublishable
 
 Action = Mapping[str, Any]
@@ -213,8 +212,7 @@ class Source:
         commit = self._commit(before.version)
         if before.version > now.version or (commit and commit != before.commit):
             return f"version {before.version} is not the one that was published"
-        every = range(before.version, now.version + 1)
-        if any(not self._log(version).exists() for version in every):
+        if not commit_files(self.path).keys() >= {*range(before.version, now.version + 1)}:
             return f"the log no longer has what followed version {before.version}"
         return None
 
@@ -222,15 +220,16 @@ class Source:
         """Return the files of that version that the newest lacks, and the reverse."""
         first: dict[Any, tuple[str, Action]] = {}
         last: dict[Any, tuple[str, Action]] = {}
-        for version in range(since + 1, self.position.version + 1):
-            for line in lines(self._log(version)):
-                for kind, action in json.loads(line).items():
-                    if kind in ("add", "remove"):
-                        vector = action.get("deletionVector") or {}
-                        names = ("storageType", "pathOrInlineDv", "offset")
-                        place = (action["path"], *(vector.get(name) for name in names))
-                        first.setdefault(place, (kind, action))
-                        last[place] = (kind, action)
+        commits = commit_files(self.path)
+        versions = range(since + 1, self.position.version + 1)
+        for committed in (one for version in versions for one in actions(commits[version])):
+            for kind, action in committed.items():
+                if kind in ("add", "remove"):
+                    vector = action.get("deletionVector") or {}
+                    names = ("storageType", "pathOrInlineDv", "offset")
+                    place = (action["path"], *(vector.get(name) for name in names))
+                    first.setdefault(place, (kind, action))
+                    last[place] = (kind, action)
         old = [action for kind, action in first.values() if kind == "remove"]
         new = [action for kind, action in last.values() if kind == "add"]
         return old, new
@@ -281,15 +280,10 @@ class Source:
     def _there(self, files: Iterable[Action]) -> bool:
         return all((self.path / one).exists() for file in files for one in _parts(file))
 
-    def _log(self, version: int) -> Path:
-        return self.path / "_delta_log" / f"{version:020}.json"
-
     def _commit(self, version: int) -> str | None:
         """Return the identity of a version's commit, or None if the log no longer has it."""
-        try:
-            return hashlib.sha256(self._log(version).read_bytes()).hexdigest()[:32]
-        except FileNotFoundError:
-            return None
+        file = commit_files(self.path).get(version)
+        return hashlib.sha256(file.read_bytes()).hexdigest()[:32] if file else None
 
     @contextmanager
     def _reading(self, what: str = "its newest version") -> Iterator[None]:

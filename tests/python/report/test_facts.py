@@ -34,7 +34,7 @@ from headwaters.report.facts import (
 )
 from headwaters.report.gather import Gatherer
 from headwaters.report.page import _in_order
-from headwaters.tables.delta_log import State, snapshot, state
+from headwaters.tables.delta_log import Snapshot, State, snapshot, state
 from report.small import NOW, SmallLake, ago, size
 
 HOUR = {"count": 1, "period": "hour"}
@@ -540,10 +540,32 @@ def test_a_log_with_a_checkpoint_whose_older_commits_expired(lake: SmallLake) ->
         old.unlink()
     found, short = state(folder), snapshot(folder)
     assert found and short
-    assert (found.version, found.rows, found.oldest, len(found.sizes)) == (3, 4, 3, 3)
+    assert (found.version, found.rows, len(found.sizes)) == (3, 4, 3)
     assert (short.version, short.rows, short.files, short.bytes) == (3, 4, 3, size(folder))
     assert found.properties == {"headwaters.run": "x"}
     assert [(one.commit.operation, one.rows) for one in found.commits] == [("WRITE", 1)]
+
+
+def test_a_checkpoint_of_version_2_has_its_files_in_sidecars(lake: SmallLake) -> None:
+    folder = lake.write("gold.c", {"id": [1, 2]}, ago(days=3))
+    lake.write("gold.c", {"id": [3]}, ago(days=2))
+    DeltaTable(folder).create_checkpoint()
+    lake.write("gold.c", {"id": [4]}, ago(days=1))
+    before = snapshot(folder)
+    log = folder / "_delta_log"
+    (log / "_sidecars").mkdir()
+    checkpoint = next(log.glob("*.checkpoint.parquet"))
+    version = checkpoint.name.split(".")[0]
+    checkpoint.rename(log / "_sidecars" / "files.parquet")
+    (log / f"{version}.checkpoint.1ef34a8b.json").write_text(
+        json.dumps({"checkpointMetadata": {"version": int(version)}})
+        + "\n"
+        + json.dumps({"sidecar": {"path": "files.parquet", "sizeInBytes": 1}})
+    )
+    for old in sorted(log.glob("*.json")):
+        if old.stem < version:
+            old.unlink()
+    assert snapshot(folder) == before == Snapshot(2, 4, 3, size(folder))
 
 
 def test_what_is_no_table_has_no_state(tmp_path: Path) -> None:
