@@ -41,7 +41,7 @@ from headwaters.http.kafka import KafkaWriter
 from headwaters.http.keys import Keys
 from headwaters.http.limits import Limits, configured
 from headwaters.http.run import KAFKA_LINGER, MOST
-from headwaters.http.schema import Reader
+from headwaters.http.schema import RequestReader
 from headwaters.http.targets import Request
 from headwaters.platform.project import Project
 from headwaters.streams.contract import Contract, parse_contract
@@ -103,7 +103,7 @@ def _writer(contract: Contract, name: str) -> KafkaWriter:
 
 def _called(contract: Contract, bodies: Sequence[bytes], number: int, checked: bool) -> Clock:
     """Call the producer in this process: a client waits for each answer before its next request."""
-    writer, reader = _writer(contract, "called"), Reader(contract)
+    writer, reader = _writer(contract, "called"), RequestReader(contract)
     writer.start()
     topic = contract.stream.topics[0]
     ready = [reader.read(body, "array").texts for body in bodies]
@@ -130,7 +130,7 @@ def _called(contract: Contract, bodies: Sequence[bytes], number: int, checked: b
 
 def _serve(contract: Contract, listener: socket.socket) -> None:
     writer = _writer(contract, "http")
-    endpoint = Endpoint(contract, Reader(contract), writer, contract.stream.topics)
+    endpoint = Endpoint(contract, RequestReader(contract), writer, contract.stream.topics)
     app = Application([endpoint], Keys(()), Limits()).asgi()
     uvicorn.Server(configured(app)).run(sockets=[listener])
 

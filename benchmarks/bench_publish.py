@@ -26,7 +26,7 @@ from deltalake import DeltaTable, write_deltalake
 from benchmarks.runner import ROOT, Bench
 from headwaters.devkit import postgres as databases
 from headwaters.platform.project import Project
-from headwaters.publish.changes import Source
+from headwaters.publish.changes import PublishedTable
 from headwaters.publish.postgres import PostgresTarget
 from headwaters.publish.values import csv_expressions, csv_lines
 
@@ -57,7 +57,7 @@ def run(bench: Bench) -> None:
         for number in range(TIMES):
             path = bench.work / f"table_{number}"
             write_deltalake(path, _rows(ROWS), target_file_size=2**22)
-            source = Source("gold.bench", path, ["id"])
+            source = PublishedTable("gold.bench", path, ["id"])
             target = PostgresTarget(
                 f"public.t{number}", "BENCH", partial(getattr, server, "url"), 60
             )
@@ -66,7 +66,7 @@ def run(bench: Bench) -> None:
             DeltaTable(path).update({"amount": "amount + 1"}, predicate="id % 10 = 3")
             changed = _source_of(path, bench.work / f"changed_{number}")
             later["COPY"].append(_measured(_copy(server.url, _lines(changed), index=False)))
-            source = Source("gold.bench", path, ["id"])
+            source = PublishedTable("gold.bench", path, ["id"])
             later["publish"].append(_measured(partial(target.publish, source)))
         for case, found, rows in (
             (f"the first time, {ROWS:,} rows", first, ROWS),
@@ -100,16 +100,16 @@ def _copy(url: str, lines: Sequence[bytes], index: bool) -> Callable[[], None]:
     return work
 
 
-def _lines(source: Source) -> list[bytes]:
+def _lines(source: PublishedTable) -> list[bytes]:
     with source.at(source.position.version, csv_expressions(source.fields)) as rows:
         return list(csv_lines(rows, source))
 
 
-def _source_of(path: Path, folder: Path) -> Source:
+def _source_of(path: Path, folder: Path) -> PublishedTable:
     """Return a table of the updated rows."""
     write_deltalake(folder, DeltaTable(path).to_pyarrow_table())
     DeltaTable(folder).delete("id % 10 != 3")
-    return Source("gold.changed", folder, ["id"])
+    return PublishedTable("gold.changed", folder, ["id"])
 
 
 def _rows(number: int) -> pa.Table:

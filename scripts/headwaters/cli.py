@@ -216,7 +216,7 @@ def serve(
     before anything is written. SIGTERM finishes the requests in progress.
     """
     from headwaters.http.limits import Limits
-    from headwaters.http.run import Options
+    from headwaters.http.run import ServeOptions
     from headwaters.http.run import serve as run
     from headwaters.platform.fields import bytes_of_size, seconds
 
@@ -225,7 +225,7 @@ def serve(
         limits = Limits(bytes_of_size(max_body), max_requests, bytes_of_size(max_in_flight))
     except ValueError as error:
         raise UserError("HW_ARGUMENT", f"--linger, --max-body or --max-in-flight {error}") from None
-    options = Options(host, port, keys_from, tls_cert, tls_key, wait, create_topics, limits)
+    options = ServeOptions(host, port, keys_from, tls_cert, tls_key, wait, create_topics, limits)
     project, contracts, _ = _contracts(select, exclude, target, profiles_dir)
     run(project, contracts, _words(select), options, typer.echo)
 
@@ -293,10 +293,10 @@ def sql(
     All streams that were ingested can be read, also before the first `dbt run`.
     """
     project = find_project(profiles_dir, target)
-    from headwaters.query.run import Options
+    from headwaters.query.run import QueryOptions
     from headwaters.query.run import run as run_sql
 
-    run_sql(project, statement, Options(form, limit, write))
+    run_sql(project, statement, QueryOptions(form, limit, write))
 
 
 @app.command()
@@ -511,12 +511,12 @@ def review(
     Production is only read. The exit code is 0 also if rows differ. It is 1 if a test, a contract,
     a policy or the proof fails, or if none of the rows that may differ could be compared.
     """
-    from headwaters.review.run import Options
+    from headwaters.review.run import ReviewOptions
     from headwaters.review.run import review as run
 
     folder = out.absolute()
     project = find_project(profiles_dir, target)
-    options = Options(base, _words(select), sample_above, clean)
+    options = ReviewOptions(base, _words(select), sample_above, clean)
     raise typer.Exit(run(project, folder, options, typer.echo))
 
 
@@ -575,12 +575,14 @@ def lineage(
     """
     from headwaters.platform.manifest import load_compiled
     from headwaters.report.lineage import show
-    from headwaters.report.lineage.graph import Direction, Graph
+    from headwaters.report.lineage.graph import Direction, LineageGraph
     from headwaters.report.lineage.tables import tables_of
 
     project = find_project(profiles_dir, target)
     compiled = load_compiled(project)
-    graph = Graph(tables_of(compiled.nodes, compiled.exposures, compiled.refused, project.root))
+    graph = LineageGraph(
+        tables_of(compiled.nodes, compiled.exposures, compiled.refused, project.root)
+    )
     table, column = graph.find(name)
     both: list[Direction] = ["up", "down"] if column else ["up"]
     chosen: list[Direction] = ["up"] if up else []

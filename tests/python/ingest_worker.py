@@ -69,10 +69,10 @@ def run(
         def now(cls, tz: tzinfo | None = None) -> Clock:
             return super().now(tz) + timedelta(seconds=clock)
 
-    append = tables.Table.append
+    append = tables.TableSnapshot.append
     pauses = iter([pause_before] if pause_before else [])
 
-    def dying(self: tables.Table, rows: Any, app: str, number: int) -> None:
+    def dying(self: tables.TableSnapshot, rows: Any, app: str, number: int) -> None:
         if die_before and self.name.endswith(die_before):
             raise Killed(f"before {die_before}")
         if next(pauses, None) is not None:
@@ -101,7 +101,7 @@ def run(
         if file_limit is not None:
             resource.prlimit(jvm, resource.RLIMIT_FSIZE, (file_limit, usual[1]))
         with (
-            mock.patch.object(tables.Table, "append", dying),
+            mock.patch.object(tables.TableSnapshot, "append", dying),
             mock.patch.object(Checkpoint, "replace", dying_replace),
             mock.patch.object(writer, "datetime", Clock),
             mock.patch.object(guards, "prepare", failing),
@@ -123,13 +123,13 @@ def kill_at(point: str, batch: int, after: float | None) -> None:
     Points: `bronze` and `quarantine`, before their commits; `checkpoint`, after both and before the
     batch is committed to the checkpoint; no batch reaches any other name.
     """
-    write, append = writer.Writer.write, tables.Table.append
+    write, append = writer.Writer.write, tables.TableSnapshot.append
     written = [0]
 
     def die() -> None:
         os.killpg(0, signal.SIGKILL)
 
-    def dying_append(self: tables.Table, rows: Any, app: str, number: int) -> None:
+    def dying_append(self: tables.TableSnapshot, rows: Any, app: str, number: int) -> None:
         at = "quarantine" if self.name.endswith("_quarantine") else "bronze"
         if at == point and written[0] >= batch:
             die()
@@ -141,7 +141,7 @@ def kill_at(point: str, batch: int, after: float | None) -> None:
         if point == "checkpoint" and written[0] > batch:
             die()
 
-    mock.patch.object(tables.Table, "append", dying_append).start()
+    mock.patch.object(tables.TableSnapshot, "append", dying_append).start()
     mock.patch.object(writer.Writer, "write", dying_write).start()
     if after is not None:
         threading.Timer(after, die).start()

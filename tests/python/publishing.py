@@ -12,7 +12,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 from topics import messages
 
-from headwaters.publish.changes import Source
+from headwaters.publish.changes import PublishedTable
 from headwaters.publish.kafka import KafkaTarget
 from headwaters.publish.postgres import PostgresTarget
 
@@ -39,8 +39,8 @@ class Gold:
         return DeltaTable(self.path)
 
     @property
-    def source(self) -> Source:
-        return Source("gold.value", self.path, ["id"])
+    def source(self) -> PublishedTable:
+        return PublishedTable("gold.value", self.path, ["id"])
 
     def rows(self) -> list[Row]:
         found = self.table.to_pyarrow_table().to_pylist()

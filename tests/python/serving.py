@@ -21,7 +21,7 @@ from topics import messages
 from headwaters.http.app import Application, Endpoint
 from headwaters.http.keys import Keys
 from headwaters.http.limits import Limits, configured
-from headwaters.http.run import Options, endpoints_of, listening
+from headwaters.http.run import ServeOptions, endpoints_of, listening
 from headwaters.platform.project import Project
 from headwaters.streams.contract import Contract, parse_contract
 
@@ -51,7 +51,7 @@ def served(
 def endpoints(*nodes: Node, port: int = 1, **options: Any) -> list[Endpoint]:
     """Return the endpoints of some streams, on the lake of HEADWATERS_LAKE."""
     contracts = [parse_contract(one) for one in nodes]
-    return endpoints_of(Project(ROOT), contracts, Options(**options), port)
+    return endpoints_of(Project(ROOT), contracts, ServeOptions(**options), port)
 
 
 def orders(broker: str, *topics: str, **more: Any) -> Node:

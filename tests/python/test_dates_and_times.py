@@ -18,7 +18,7 @@ from publishing import ask, compacted, tell, to_kafka, to_postgres
 
 from headwaters.platform.delta_rs import without_panic
 from headwaters.platform.errors import WorkError
-from headwaters.publish.changes import Source
+from headwaters.publish.changes import PublishedTable
 from headwaters.publish.target import Target
 from headwaters.tables import delta_log
 
@@ -245,8 +245,8 @@ def test_what_is_published_is_what_spark_reads(
         of_spark = [row.asDict() for row in whole]
         wanted = [published({**r, "nested": None if r["no"] else r["inner"]}) for r in of_spark]
         for target in targets:
-            target.publish(Source("gold.value", path, ["at"]))
-            compared = target.compare(Source("gold.value", path, ["at"]))
+            target.publish(PublishedTable("gold.value", path, ["at"]))
+            compared = target.compare(PublishedTable("gold.value", path, ["at"]))
             assert compared is not None and not (compared.missing or compared.extra)
         found = sorted(compacted(broker, topic).values(), key=lambda one: int(one["id"]))
         assert found == wanted
@@ -266,7 +266,7 @@ def test_what_is_published_is_what_spark_reads(
     agree()
     # as an older release published it
     tell(postgres, "update value set at = '1816-03-30T05:56:08.066277Z' where id = 7")
-    compared = targets[0].compare(Source("gold.value", path, ["at"]))
+    compared = targets[0].compare(PublishedTable("gold.value", path, ["at"]))
     assert compared is not None and (compared.missing or compared.extra)
 
 
@@ -282,7 +282,7 @@ def test_years_that_are_none_elsewhere_are_refused_in_one_line(
     )
     spark.sql(f"insert into delta.`{path}` values (2, date'9999-12-31', timestamp'0001-01-01')")
     with pytest.raises(WorkError) as error:
-        to_postgres(postgres).publish(Source("gold.value", path, ["id"]))
+        to_postgres(postgres).publish(PublishedTable("gold.value", path, ["id"]))
     assert str(error.value) == (
         "[HW_PUBLISH_VALUE] gold.value.ends has a date or time outside of the years 1 to 9999: "
         "correct it in the model. Nothing was published"

@@ -18,7 +18,7 @@ from headwaters.platform.names import nearest, not_allowed, or_nearest
 from headwaters.platform.units import bytes_of, milliseconds_of
 from headwaters.tables.checks import graph_problems, node_problems, some
 from headwaters.tables.drift import (
-    Change,
+    TableDifference,
     bare_expression,
     comment_drift,
     created_checks,
@@ -239,7 +239,7 @@ def details(draw: st.DrawFn) -> dict[str, Any]:
     return {**made, **columns, "properties": by_hand}
 
 
-def applied(changes: Sequence[Change], row: Mapping[str, Any]) -> dict[str, Any]:
+def applied(changes: Sequence[TableDifference], row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the table after the statements of changes."""
     result = {**row, "properties": dict(row["properties"])}
     keys = {"clustering": "clusteringColumns", "partitioning": "partitionColumns"}

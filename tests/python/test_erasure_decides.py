@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from headwaters.platform.errors import UserError
 from headwaters.tables.erasure import (
     Form,
-    Verdict,
+    SubjectMatch,
     fragment,
     keyed_hash,
     log_holds,
@@ -26,7 +26,7 @@ from headwaters.tables.erasure_run import read_value
 
 ZOE = "Zoë/17-9"
 JSON, CSV = Form("json"), Form("csv", columns=("id", "customer", "quantity"))
-PRESENT, ABSENT, UNDECIDED = Verdict.PRESENT, Verdict.ABSENT, Verdict.UNDECIDED
+PRESENT, ABSENT, UNDECIDED = SubjectMatch.PRESENT, SubjectMatch.ABSENT, SubjectMatch.UNDECIDED
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ PRESENT, ABSENT, UNDECIDED = Verdict.PRESENT, Verdict.ABSENT, Verdict.UNDECIDED
     ],
 )
 def test_whole_values_are_compared_as_they_are_when_decoded(
-    record: str, form: Form, wanted: Verdict
+    record: str, form: Form, wanted: SubjectMatch
 ) -> None:
     assert verdict(record.encode(), ZOE, form) == wanted
 

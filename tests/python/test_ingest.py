@@ -45,7 +45,7 @@ from headwaters.streams.ingestion.writer import Writer
 from headwaters.streams.sources.base import Balance, Moment
 from headwaters.streams.stream import Stream
 from headwaters.tables.delta_log import commit_of
-from headwaters.tables.delta_tables import Table
+from headwaters.tables.delta_tables import TableSnapshot
 
 ORDERS = node(
     {"id": "string", "amount": "decimal(6, 2)", "at": "timestamp", "day": "date"},
@@ -1057,8 +1057,8 @@ def test_duplicates_that_can_no_longer_be_found_again_are_an_error(
     contract = parse_contract(node({"id": "string", "at": "timestamp"}, {"deduplicate": rule}))
     stream = Stream.of(bare_project(tmp_path), contract)
     monkeypatch.setattr(writer, "commit_of", lambda *_: None)
-    monkeypatch.setattr(Table, "version", 5)
-    bronze = Table(cast(SparkSession, None), stream.bronze)
+    monkeypatch.setattr(TableSnapshot, "version", 5)
+    bronze = TableSnapshot(cast(SparkSession, None), stream.bronze)
     with pytest.raises(WorkError, match="batch 3 was interrupted so long ago that the log of"):
         Writer(stream, contract, Stopping())._bronze_before(bronze, 3, done=True)
 

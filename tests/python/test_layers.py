@@ -101,6 +101,15 @@ def test_the_package_has_wings_and_no_loose_modules() -> None:
     assert folders | {"cli"} == set().union(*ORDER)
 
 
+def test_a_name_of_a_class_exists_once() -> None:
+    places: dict[str, list[str]] = {}
+    for path in sorted(SCRIPTS.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(str(path.relative_to(SCRIPTS)))
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
 def test_other_parts_and_tests_import_the_analysis_by_its_interface() -> None:
     root = SCRIPTS.parent
     others = [root / folder for folder in ("scripts", "tests", "benchmarks")]

@@ -23,7 +23,7 @@ from headwaters.platform.errors import UserError
 from headwaters.platform.manifest import load_compiled
 from headwaters.platform.project import Project
 from headwaters.report.lineage import show
-from headwaters.report.lineage.graph import Graph
+from headwaters.report.lineage.graph import LineageGraph
 from headwaters.report.lineage.tables import tables_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -404,25 +404,25 @@ def parsed_project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def graph(parsed_project: Path) -> Graph:
+def graph(parsed_project: Path) -> LineageGraph:
     """Return this project's lineage."""
     return graph_of(ROOT, parsed_project)
 
 
-def graph_of(root: Path, folder: Path) -> Graph:
+def graph_of(root: Path, folder: Path) -> LineageGraph:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DBT_TARGET_PATH", str(folder / "target"))
         patch.setenv("DBT_LOG_PATH", str(folder / "logs"))
         compiled = load_compiled(Project(root, ROOT / "profiles", "local"))
-    return Graph(tables_of(compiled.nodes, compiled.exposures, compiled.refused, root))
+    return LineageGraph(tables_of(compiled.nodes, compiled.exposures, compiled.refused, root))
 
 
-def text(graph: Graph, name: str, *directions: Any) -> str:
+def text(graph: LineageGraph, name: str, *directions: Any) -> str:
     return show.text(graph, *graph.find(name), directions)
 
 
 def test_every_model_of_this_project_is_analysed_and_has_the_columns_of_its_contract(
-    graph: Graph,
+    graph: LineageGraph,
 ) -> None:
     assert {table.name: table.reason for table in graph.tables.values() if table.reason} == {}
     models = [table for table in graph.tables.values() if table.kind == "model"]
@@ -434,13 +434,13 @@ def test_every_model_of_this_project_is_analysed_and_has_the_columns_of_its_cont
         assert list(table.declared) == list(table.relation.columns), table.name
 
 
-def test_the_page_shows_what_the_command_prints(graph: Graph) -> None:
+def test_the_page_shows_what_the_command_prints(graph: LineageGraph) -> None:
     page = (ROOT / "docs" / "lineage.md").read_text()
     shown = page.split("```text\n")[1].split("```")[0]
     assert shown == text(graph, "account_daily_spend.amount_eur", "up", "down") + "\n"
 
 
-def test_a_source_is_followed_down_to_exposures(graph: Graph) -> None:
+def test_a_source_is_followed_down_to_exposures(graph: LineageGraph) -> None:
     assert (
         text(graph, "bronze.click_events.price", "down")
         == """\
@@ -469,7 +469,7 @@ purchases, revenue, session_date, session_id, started_at, user_id, views
     )
 
 
-def test_a_model_alone_has_the_direct_origins_of_its_columns(graph: Graph) -> None:
+def test_a_model_alone_has_the_direct_origins_of_its_columns(graph: LineageGraph) -> None:
     assert (
         text(graph, "gold.brand_daily_revenue", "up")
         == """\
@@ -484,7 +484,7 @@ up
     )
 
 
-def test_a_history_has_its_periods_from_the_column_of_its_images(graph: Graph) -> None:
+def test_a_history_has_its_periods_from_the_column_of_its_images(graph: LineageGraph) -> None:
     assert (
         text(graph, "insurance_claim_status_history.valid_to", "up")
         == """\
@@ -500,7 +500,7 @@ up
     )
 
 
-def test_a_flowchart_has_dotted_arrows_for_rows(graph: Graph) -> None:
+def test_a_flowchart_has_dotted_arrows_for_rows(graph: LineageGraph) -> None:
     table, column = graph.find("state_weekly_summary.region")
     drawn = show.mermaid(graph, table, column, ["up", "down"])
     assert (
@@ -554,7 +554,7 @@ flowchart LR
     )
 
 
-def test_a_flowchart_of_a_model_has_its_neighbours_only(graph: Graph) -> None:
+def test_a_flowchart_of_a_model_has_its_neighbours_only(graph: LineageGraph) -> None:
     drawn = show.mermaid(graph, *graph.find("silver_county_cases"), ["up"])
     assert "bronze.county_cases" in drawn and "county_daily_cases" not in drawn
     assert drawn.count("subgraph") == drawn.count("end\n") == 2
@@ -576,7 +576,7 @@ def test_a_flowchart_of_a_model_has_its_neighbours_only(graph: Graph) -> None:
     ],
 )  # fmt: skip
 def test_a_wrong_name_is_one_line_that_says_what_there_is(
-    graph: Graph, name: str, error: str
+    graph: LineageGraph, name: str, error: str
 ) -> None:
     with pytest.raises(UserError) as raised:
         graph.find(name)
@@ -597,7 +597,12 @@ def test_the_command_starts_without_the_parser() -> None:
     ],
 )
 def test_the_command_starts_no_spark(
-    graph: Graph, parsed_project: Path, tmp_path: Path, arguments: list[str], code: int, begins: str
+    graph: LineageGraph,
+    parsed_project: Path,
+    tmp_path: Path,
+    arguments: list[str],
+    code: int,
+    begins: str,
 ) -> None:
     places = {"DBT_TARGET_PATH": parsed_project / "target", "DBT_LOG_PATH": tmp_path}
     ran = run_command(
@@ -647,7 +652,7 @@ exposures:
 
 
 @pytest.fixture(scope="module")
-def hostile(tmp_path_factory: pytest.TempPathFactory) -> Graph:
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> LineageGraph:
     """Return a project of models of every kind."""
     folder = tmp_path_factory.mktemp("hostile")
     files = HOSTILE | {
@@ -660,7 +665,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Graph:
     return graph_of(folder, tmp_path_factory.mktemp("dbt"))
 
 
-def test_views_and_ephemeral_models_are_tables_of_their_own(hostile: Graph) -> None:
+def test_views_and_ephemeral_models_are_tables_of_their_own(hostile: LineageGraph) -> None:
     shown = text(hostile, "last.score", "up", "down")
     assert (
         shown
@@ -682,7 +687,7 @@ down
     )
 
 
-def test_a_filter_reaches_what_only_counts_rows(hostile: Graph) -> None:
+def test_a_filter_reaches_what_only_counts_rows(hostile: LineageGraph) -> None:
     shown = text(hostile, "raw.declared.amount", "down")
     assert (
         shown
@@ -708,7 +713,7 @@ down
     )
 
 
-def test_a_model_that_is_not_analysed_is_named_wherever_it_is_met(hostile: Graph) -> None:
+def test_a_model_that_is_not_analysed_is_named_wherever_it_is_met(hostile: LineageGraph) -> None:
     shown = text(hostile, "raw.undeclared.x", "up", "down")
     assert (
         shown
@@ -737,7 +742,7 @@ down
     ],
 )
 def test_a_column_of_which_nothing_is_said_is_an_error(
-    hostile: Graph, name: str, reason: str
+    hostile: LineageGraph, name: str, reason: str
 ) -> None:
     with pytest.raises(UserError) as raised:
         hostile.find(name)

@@ -31,8 +31,8 @@ from headwaters.devkit import postgres as databases
 from headwaters.platform.errors import UserError, WorkError
 from headwaters.platform.project import Project
 from headwaters.publish import kafka
-from headwaters.publish.changes import Source, _parts
-from headwaters.publish.target import Compared, Done, Target
+from headwaters.publish.changes import PublishedTable, _parts
+from headwaters.publish.target import Done, Target, TargetDifference
 
 Make = Callable[..., Gold]
 ALL = "select id, name, amount from value order by id"
@@ -65,7 +65,7 @@ def test_inserts_updates_and_deletes_arrive_once(gold: Make, postgres: str) -> N
     assert target.publish(table.source) == Done(3, 2, 1)
     assert ask(postgres, ALL) == [(2, "x", None), THREE]
     assert target.publish(table.source) == Done(3, already=True)
-    assert target.compare(table.source) == Compared(3, 2, 0, 0)
+    assert target.compare(table.source) == TargetDifference(3, 2, 0, 0)
     state = "select target, model, version from headwaters_published"
     assert ask(postgres, state) == [("value", "gold.value", 3)]
 
@@ -106,12 +106,12 @@ TYPES: dict[str, tuple[pa.DataType, Any, Any]] = {
 }
 
 
-def typed(path: Path) -> Source:
+def typed(path: Path) -> PublishedTable:
     """Write a table of all types: a row of values, and one of nulls, also in its key."""
     schema = pa.schema([("id", pa.int64()), *((name, one[0]) for name, one in TYPES.items())])
     rows = [{"id": 1} | {name: one[1] for name, one in TYPES.items()}, {"id": None}]
     write_deltalake(path, pa.Table.from_pylist(rows, schema))
-    return Source("gold.typed", path, ["id"])
+    return PublishedTable("gold.typed", path, ["id"])
 
 
 def test_every_type_arrives_as_it_is(tmp_path: Path, postgres: str) -> None:
@@ -122,9 +122,9 @@ def test_every_type_arrives_as_it_is(tmp_path: Path, postgres: str) -> None:
         (1, *values),
         (None, *[None] * len(TYPES)),
     ]
-    assert target.compare(source) == Compared(0, 2, 0, 0)
+    assert target.compare(source) == TargetDifference(0, 2, 0, 0)
     DeltaTable(source.path).delete("id is null")
-    assert target.publish(Source("gold.typed", source.path, ["id"])) == Done(1, 0, 1)
+    assert target.publish(PublishedTable("gold.typed", source.path, ["id"])) == Done(1, 0, 1)
     assert ask(postgres, "select id from shop.typed") == [(1,)]
 
 
@@ -136,7 +136,9 @@ def test_the_table_is_equal_after_any_history(seed: int, gold: Make, postgres: s
             table.step(rng)
         target.publish(table.source)
         assert ask(postgres, ALL) == table.rows()
-    assert target.compare(table.source) == Compared(table.table.version(), len(table.rows()), 0, 0)
+    assert target.compare(table.source) == TargetDifference(
+        table.table.version(), len(table.rows()), 0, 0
+    )
 
 
 @pytest.mark.slow
@@ -152,7 +154,7 @@ def test_tables_of_spark_with_deletion_vectors_arrive(
     spark.sql(f"insert into {name} select id, id % 2, 'a' from range(20)")
 
     def published() -> tuple[Done, bool]:
-        done = target.publish(Source("gold.value", path, ["id"]))
+        done = target.publish(PublishedTable("gold.value", path, ["id"]))
         rows = spark.sql(f"select id, part, name from {name} order by id").collect()
         return done, ask(postgres, "select * from value order by id") == [tuple(r) for r in rows]
 
@@ -190,7 +192,7 @@ def test_a_table_with_column_mapping_arrives_with_a_renamed_and_without_a_droppe
 
     def published() -> list[Done]:
         """Publish, check that both targets have the table's rows, and return the results."""
-        done = [target.publish(Source("gold.value", path, ["id"])) for target in targets]
+        done = [target.publish(PublishedTable("gold.value", path, ["id"])) for target in targets]
         rows = [row.asDict() for row in spark.sql(f"select * from {name} order by id").collect()]
         listed = ", ".join(rows[0])
         assert ask(postgres, f"select {listed} from value order by id") == [
@@ -206,7 +208,7 @@ def test_a_table_with_column_mapping_arrives_with_a_renamed_and_without_a_droppe
     assert published() == [Done(3, 1, 1)] * 2
     spark.sql(f"alter table {name} rename column name to title")
     with pytest.raises(UserError, match="name is text and must be dropped"):
-        targets[0].publish(Source("gold.value", path, ["id"]))
+        targets[0].publish(PublishedTable("gold.value", path, ["id"]))
     tell(postgres, "alter table value rename name to title")
     changed = "its columns or its key changed"
     assert [one.whole for one in published()] == [changed] * 2
@@ -369,7 +371,7 @@ def test_what_somebody_changed_in_the_target_is_found(gold: Make, postgres: str)
     tell(postgres, "delete from value where id = 1; update value set name = 'x' where id = 2")
     tell(postgres, "insert into value values (9, 'z', null)")
     found = target.compare(table.source)
-    assert found == Compared(0, 3, 2, 2)
+    assert found == TargetDifference(0, 3, 2, 2)
     assert str(found) == (
         "version 0: 3 rows, of which 2 are missing or differ; 2 are there that the table does not "
         "have"
@@ -409,10 +411,10 @@ def test_keys_that_are_one_to_the_target_are_repeated(
 ) -> None:
     path = tmp_path / "value"
 
-    def put(*keys: float | None) -> Source:
+    def put(*keys: float | None) -> PublishedTable:
         rows = {"id": pa.array(keys, pa.float64()), "other": ["n"] * len(keys)}
         write_deltalake(path, pa.table(rows), mode="append")
-        return Source("gold.value", path, ["id", "other"])
+        return PublishedTable("gold.value", path, ["id", "other"])
 
     put(0.0, 1.0)
     source = put(None, float("nan"))
@@ -454,14 +456,14 @@ class Place:
 def test_zero_of_either_sign_is_one_key(tmp_path: Path, place: Place) -> None:
     path = tmp_path / "value"
 
-    def put(key: float, name: str) -> Source:
+    def put(key: float, name: str) -> PublishedTable:
         write_deltalake(path, pa.table({"id": [key], "name": [name]}), mode="overwrite")
-        return Source("gold.value", path, ["id"])
+        return PublishedTable("gold.value", path, ["id"])
 
     for key, name in ((0.0, "a"), (-0.0, "b")):
         source = put(key, name)
         assert place.target.publish(source).upserts == 1
-        assert place.target.compare(source) == Compared(source.position.version, 1, 0, 0)
+        assert place.target.compare(source) == TargetDifference(source.position.version, 1, 0, 0)
     assert place.rows() == [(0.0, "b")]
     if place.records:
         assert place.records() == {'{"id":0.0}': {"id": 0.0, "name": "b"}}
@@ -593,10 +595,10 @@ def test_a_trigger_that_leaves_the_table_alone_is_let_be(gold: Make, postgres: s
 def test_an_empty_text_in_a_partition_is_null_as_in_delta(tmp_path: Path, place: Place) -> None:
     path = tmp_path / "value"
 
-    def put(*names: str | None) -> Source:
+    def put(*names: str | None) -> PublishedTable:
         rows = {"part": pa.array(names, pa.string()), "other": [""] * len(names)}
         write_deltalake(path, pa.table(rows), partition_by=["part"], mode="overwrite")
-        return Source("gold.value", path, ["part"])
+        return PublishedTable("gold.value", path, ["part"])
 
     for source, rows in (
         (put("", "a"), [("a", ""), (None, "")]),
@@ -629,7 +631,7 @@ def test_a_year_that_is_not_of_four_digits_is_told(
     path = tmp_path / "value"
     column = pa.array([value], kind)
     write_deltalake(path, pa.table([pa.array([1]), column], ["id", "moment"]))
-    source = Source("gold.value", path, ["id"])
+    source = PublishedTable("gold.value", path, ["id"])
     targets: list[Target] = [to_postgres(postgres), to_kafka(broker, f"p_{time.time_ns()}")]
     for target in targets:
         with pytest.raises(WorkError) as error:
@@ -645,11 +647,11 @@ def test_maps_with_keys_of_any_type_are_objects_and_repeated_keys_are_told(
 ) -> None:
     path, topic = tmp_path / "value", f"p_{time.time_ns()}"
 
-    def put(*pairs: Any) -> Source:
+    def put(*pairs: Any) -> PublishedTable:
         column = pa.array([pairs, []], MAPS)
         rows = pa.table([pa.array([1, 2]), column], ["id", "maps"])
         write_deltalake(path, rows, mode="overwrite")
-        return Source("gold.value", path, ["id"])
+        return PublishedTable("gold.value", path, ["id"])
 
     source = put(({"a": 1}, [(True, date(2026, 1, 2))]), ({"a": None}, None))
     wanted = {'{"a":1}': {"true": "2026-01-02"}, '{"a":null}': None}
@@ -674,7 +676,7 @@ def test_a_log_that_says_less_of_files_is_read(tmp_path: Path, postgres: str) ->
         path, target = tmp_path / name, to_postgres(postgres, f"public.{name}")
         rows = pa.table({"id": [1, 2], "part": [1, 1]})
         write_deltalake(path, rows, partition_by=["part"] if partitioned else None)
-        target.publish(Source("gold.value", path, ["id"]))
+        target.publish(PublishedTable("gold.value", path, ["id"]))
         DeltaTable(path).delete("id = 1")
         log = path / "_delta_log" / f"{1:020}.json"
         actions = [json.loads(line) for line in log.read_text().splitlines()]
@@ -683,7 +685,7 @@ def test_a_log_that_says_less_of_files_is_read(tmp_path: Path, postgres: str) ->
                 action.get("remove", {}).pop(key, None)
         log.write_text("".join(json.dumps(action) + "\n" for action in actions))
         why = "the log does not have the partitions of files that were removed"
-        done = target.publish(Source("gold.value", path, ["id"]))
+        done = target.publish(PublishedTable("gold.value", path, ["id"]))
         assert done == Done(1, 0, 1, why if partitioned else None)
         assert ask(postgres, f"select id from {name}") == [(2,)]
 
@@ -730,9 +732,9 @@ def test_a_column_that_was_dropped_and_added_again_is_published_whole(
     added["stats"] = json.dumps({"numRecords": 2})
     lines = json.dumps({"protocol": protocol}) + "\n" + described("col-1")
     (log / f"{0:020}.json").write_text(lines + json.dumps({"add": added}) + "\n")
-    assert target.publish(Source("gold.value", path, ["id"])) == Done(0, 2, 0, FIRST)
+    assert target.publish(PublishedTable("gold.value", path, ["id"])) == Done(0, 2, 0, FIRST)
     (log / f"{1:020}.json").write_text(described("col-2"))
-    done = target.publish(Source("gold.value", path, ["id"]))
+    done = target.publish(PublishedTable("gold.value", path, ["id"]))
     assert done == Done(1, 2, 0, "its columns or its key changed")
     assert ask(postgres, "select id, name from value order by id") == [(1, None), (2, None)]
 
@@ -740,9 +742,9 @@ def test_a_column_that_was_dropped_and_added_again_is_published_whole(
 def test_a_text_that_ends_copy_does_not_end_it(tmp_path: Path, postgres: str) -> None:
     path = tmp_path / "value"
 
-    def put(*names: str | None) -> Source:
+    def put(*names: str | None) -> PublishedTable:
         write_deltalake(path, pa.table({"name": pa.array(names, pa.string())}), mode="overwrite")
-        return Source("gold.value", path, ["name"])
+        return PublishedTable("gold.value", path, ["name"])
 
     target = to_postgres(postgres)
     target.publish(put("a", "\\.", None, "", "z"))
@@ -764,7 +766,7 @@ def test_a_published_version_that_was_vacuumed_cannot_be_checked(gold: Make, pla
         "vacuum may have removed files: publish, then check. Reason: "
     )
     place.target.publish(table.source)
-    assert place.target.compare(table.source) == Compared(table.table.version(), 1, 0, 0)
+    assert place.target.compare(table.source) == TargetDifference(table.table.version(), 1, 0, 0)
 
 
 def test_the_file_of_a_deletion_vector_is_named_as_the_protocol_says() -> None:
@@ -811,7 +813,7 @@ def test_a_topic_that_is_compacted_equals_the_table(gold: Make, broker: str) -> 
         assert compacted(broker, topic) == expected(table)
     version = table.table.version()
     assert target.publish(table.source) == Done(version, already=True)
-    assert target.compare(table.source) == Compared(version, len(table.rows()), 0, 0)
+    assert target.compare(table.source) == TargetDifference(version, len(table.rows()), 0, 0)
 
     shutil.rmtree(table.path)
     table.put(ONE, THREE)
@@ -836,7 +838,7 @@ def test_a_record_is_json_of_every_type(tmp_path: Path, broker: str) -> None:
         "list": ["2026-01-02", None],
         "pairs": {"k": "nan"},
     }
-    assert target.compare(source) == Compared(0, 2, 0, 0)
+    assert target.compare(source) == TargetDifference(0, 2, 0, 0)
 
 
 def test_repeated_keys_are_in_no_topic(gold: Make, broker: str) -> None:
@@ -934,13 +936,13 @@ def test_a_topic_follows_the_key_and_the_model_that_is_published(
     )
     target = to_kafka(broker, topic)
     target.publish(table.source)
-    by_name = Source("gold.value", table.path, ["name", "id"])
+    by_name = PublishedTable("gold.value", table.path, ["name", "id"])
     done = target.publish(by_name)
     assert (done.upserts, done.deletes, done.whole) == (2, 2, "its columns or its key changed")
     assert sorted(compacted(broker, topic)) == ['{"name":"a","id":1}', '{"name":"b","id":2}']
 
     target.publish(table.source)
-    target.publish(Source("gold.other", other.path, ["id"]))
+    target.publish(PublishedTable("gold.other", other.path, ["id"]))
     assert compacted(broker, topic) == expected(other)
     assert target.publish(table.source).whole == "gold.other was published to the topic"
     assert compacted(broker, topic) == expected(table)
@@ -1059,10 +1061,10 @@ def test_rows_that_a_policy_hides_are_an_error(tmp_path: Path, postgres: str) ->
 def test_binary_keys_are_deleted(tmp_path: Path, postgres: str) -> None:
     path = tmp_path / "value"
 
-    def put(*keys: bytes) -> Source:
+    def put(*keys: bytes) -> PublishedTable:
         rows = pa.table({"id": pa.array(keys, pa.binary()), "name": ["n"] * len(keys)})
         write_deltalake(path, rows, mode="overwrite")
-        return Source("gold.value", path, ["id"])
+        return PublishedTable("gold.value", path, ["id"])
 
     target = to_postgres(postgres)
     target.publish(put(b"", b"\xff\\", b"b"))
@@ -1075,5 +1077,5 @@ def test_a_column_whose_name_postgres_would_cut_is_refused(tmp_path: Path, postg
     path = tmp_path / "value"
     write_deltalake(path, pa.table({"id": [1], "c" * 64: [2]}))
     with pytest.raises(UserError, match=f"HW_PUBLISH_TABLE.*gold.value.{'c' * 64}: a name of over"):
-        to_postgres(postgres).publish(Source("gold.value", path, ["id"]))
+        to_postgres(postgres).publish(PublishedTable("gold.value", path, ["id"]))
     assert ask(postgres, "select count(*) from pg_tables where schemaname = 'public'") == [(0,)]

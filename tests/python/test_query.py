@@ -14,7 +14,7 @@ from headwaters.platform.errors import CodedError, UserError
 from headwaters.platform.project import Project
 from headwaters.platform.text import printable
 from headwaters.query.printing import Form, object_of
-from headwaters.query.run import Declared, Options, check, not_found, run
+from headwaters.query.run import DeclaredTables, QueryOptions, check, not_found, run
 from headwaters.query.statements import is_complete, reads, split
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -83,7 +83,7 @@ def test_a_misspelt_query_is_not_taken_for_a_write() -> None:
 
 
 def test_a_missing_table_is_explained_by_the_declarations() -> None:
-    declared = Declared({"gold.daily": "dbt build --select daily"})
+    declared = DeclaredTables({"gold.daily": "dbt build --select daily"})
 
     def explained(name: str) -> str:
         text = f"[TABLE_OR_VIEW_NOT_FOUND] The table or view {name} cannot be found. Verify …"
@@ -150,9 +150,9 @@ def test_streams_are_read_before_the_first_dbt_run(
         ),
     ]
     for form, expected in forms:
-        run(project, f"{query} order by record desc;", Options(form))
+        run(project, f"{query} order by record desc;", QueryOptions(form))
         assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == expected
-    run(project, query, Options(limit=1))
+    run(project, query, QueryOptions(limit=1))
     assert capsys.readouterr().out.splitlines()[-1] == (
         "(1 row; there are more: --limit 0 prints all)"
     )
@@ -164,7 +164,7 @@ def test_streams_are_read_before_the_first_dbt_run(
     }
     for wrong, error in errors.items():
         with pytest.raises(CodedError, match=error):
-            run(project, wrong, Options())
+            run(project, wrong, QueryOptions())
 
 
 def test_a_row_as_json_keeps_every_digit_and_two_columns_of_one_name() -> None:

@@ -31,8 +31,8 @@ from headwaters.devkit.samples.simulate import FinanceConfig
 from headwaters.http import delta, kafka
 from headwaters.http.app import Endpoint
 from headwaters.http.limits import MOST_OUTSIDE, Limits
-from headwaters.http.run import Options, serve, with_target
-from headwaters.http.schema import Reader
+from headwaters.http.run import ServeOptions, serve, with_target
+from headwaters.http.schema import RequestReader
 from headwaters.http.targets import Request, Unwritten
 from headwaters.platform.errors import UserError, WorkError
 from headwaters.platform.project import Project
@@ -220,7 +220,7 @@ def test_without_its_broker_the_endpoint_answers_that_nothing_was_written(
     monkeypatch.setattr(kafka, "CONNECTING", 0.5)
     contract = contract_of(orders("127.0.0.1:1", "t"))
     writer = kafka.KafkaWriter("127.0.0.1:1", "test", dict, 0, 100)
-    with served([Endpoint(contract, Reader(contract), writer, ("t",))]) as client:
+    with served([Endpoint(contract, RequestReader(contract), writer, ("t",))]) as client:
         answer = client.post("/streams/orders", json=[{"id": "a"}])
         health = client.get("/health")
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
@@ -501,13 +501,13 @@ def test_what_cannot_be_listened_on_is_one_line(lake: Path, tmp_path: Path) -> N
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(UserError, match=rf"HW_PORT.*127.0.0.1:{port} cannot be listened on"):
-            serve(project, contracts, [], Options(port=port), print)
+            serve(project, contracts, [], ServeOptions(port=port), print)
     (tmp_path / "no.pem").write_text("nothing")
-    bad = Options(port=0, tls_cert=tmp_path / "no.pem", tls_key=tmp_path / "no.pem")
+    bad = ServeOptions(port=0, tls_cert=tmp_path / "no.pem", tls_key=tmp_path / "no.pem")
     with pytest.raises(UserError, match="HW_SERVE_TLS"):
         serve(project, contracts, [], bad, print)
     with pytest.raises(UserError, match="belong together"):
-        serve(project, contracts, [], Options(tls_key=tmp_path / "no.pem"), print)
+        serve(project, contracts, [], ServeOptions(tls_key=tmp_path / "no.pem"), print)
 
 
 def test_the_command_serves_by_tls_finishes_what_is_in_flight_and_logs_no_key(

@@ -20,9 +20,9 @@ from headwaters.http.schema import (
     DEEPEST,
     MOST_RECORDS,
     NotJson,
-    Problem,
-    Reader,
     Reading,
+    RecordProblem,
+    RequestReader,
     TooMany,
     reader_of,
 )
@@ -128,18 +128,18 @@ WHOLE_BAD = [
 ]
 
 
-def reading_of(reader: Reader, record: str) -> Reading:
+def reading_of(reader: RequestReader, record: str) -> Reading:
     """Read one record as the endpoint does."""
     return reader.read(record.encode("utf-8", "surrogatepass"), "lines", keep_rows=True)
 
 
-def accepts(reader: Reader, record: str) -> bool:
+def accepts(reader: RequestReader, record: str) -> bool:
     reading = reading_of(reader, record)
     assert len(reading.texts) + reading.refused == 1
     return not reading.refused
 
 
-READER = Reader(contract_of(node(COLUMNS, rules=RULES)))
+READER = RequestReader(contract_of(node(COLUMNS, rules=RULES)))
 SCALARS = {name: kind for name, kind in COLUMNS.items() if name not in ("arr", "mp", "st")}
 
 
@@ -312,17 +312,19 @@ def test_all_that_the_endpoint_accepts_is_in_bronze_with_the_same_value(
 
 
 def test_every_problem_of_each_record_is_listed_with_its_place_type_and_field() -> None:
-    reader = Reader(contract_of(orders("b:1", "t")))
+    reader = RequestReader(contract_of(orders("b:1", "t")))
     body = b'{"id": "a"}\n\n{"id": 7, "amount": "x"}\r\n{"amount": -1}\nnonsense\n  \n'
     body += b'{"id": "c", "amount": -1}'
     reading = reader.read(body, "lines")
     assert reading.problems == [
-        Problem(1, "type", "id", "'7' is not a string"),
-        Problem(1, "type", "amount", "'x' is not a decimal(8, 2)"),
-        Problem(2, "not_null", "id", "is null"),
-        Problem(2, "check", "amount", "violates amount > 0"),
-        Problem(3, "malformed", None, "is not JSON: Expecting value (character 1 of the record)"),
-        Problem(4, "check", "amount", "violates amount > 0"),
+        RecordProblem(1, "type", "id", "'7' is not a string"),
+        RecordProblem(1, "type", "amount", "'x' is not a decimal(8, 2)"),
+        RecordProblem(2, "not_null", "id", "is null"),
+        RecordProblem(2, "check", "amount", "violates amount > 0"),
+        RecordProblem(
+            3, "malformed", None, "is not JSON: Expecting value (character 1 of the record)"
+        ),
+        RecordProblem(4, "check", "amount", "violates amount > 0"),
     ]
     assert (reading.refused, reading.texts) == (4, [])
     good = reader.read(b'[ {"id": "a", "amount": 1.50} ,{"id":"\xc3\xa4"}]\n', "array")
@@ -340,7 +342,7 @@ def test_every_problem_of_each_record_is_listed_with_its_place_type_and_field() 
 )
 def test_a_body_that_is_no_array_is_refused(body: bytes) -> None:
     with pytest.raises(NotJson, match="the body is no array of JSON"):
-        Reader(contract_of(orders("b:1", "t"))).read(body, "array")
+        RequestReader(contract_of(orders("b:1", "t"))).read(body, "array")
 
 
 @pytest.mark.parametrize(
@@ -357,13 +359,13 @@ def test_a_body_that_is_no_array_is_refused(body: bytes) -> None:
     ],
 )
 def test_a_record_that_is_no_object_is_refused(record: bytes, message: str) -> None:
-    (problem,) = Reader(contract_of(orders("b:1", "t"))).read(record, "lines").problems
+    (problem,) = RequestReader(contract_of(orders("b:1", "t"))).read(record, "lines").problems
     assert (problem.index, problem.type, problem.field) == (0, "malformed", None)
     assert problem.message.startswith(message)
 
 
 def test_a_request_has_bounded_numbers_of_records_and_of_problems() -> None:
-    reader = Reader(contract_of(orders("b:1", "t")))
+    reader = RequestReader(contract_of(orders("b:1", "t")))
     reading = reader.read(b"{}\n" * MOST_RECORDS, "lines")
     assert (reading.refused, len(reading.problems), reading.texts) == (MOST_RECORDS, 100, [])
     with pytest.raises(TooMany):
@@ -372,7 +374,7 @@ def test_a_request_has_bounded_numbers_of_records_and_of_problems() -> None:
 
 @pytest.mark.parametrize("known", [True, False])
 def test_keys_are_the_texts_of_a_field(known: bool) -> None:
-    reader = Reader(contract_of(node({"s": "string", "i": "bigint", "m": "decimal(8, 4)"})))
+    reader = RequestReader(contract_of(node({"s": "string", "i": "bigint", "m": "decimal(8, 4)"})))
     records: list[dict[str, Any]] = [{"s": "ä", "i": 7, "m": "0.0001"}, {"s": None, "m": 1.5}]
     records += [] if known else [{"s": "x", "extra": 1}]
     for key, keys in (
@@ -385,7 +387,7 @@ def test_keys_are_the_texts_of_a_field(known: bool) -> None:
 
 
 def test_values_for_delta_have_the_types_of_the_contract() -> None:
-    reader = Reader(contract_of(inbox(COLUMNS, schema="fail")), no_others=True)
+    reader = RequestReader(contract_of(inbox(COLUMNS, schema="fail")), no_others=True)
     record = {
         "n": 1, "s": "20", "t": None, "i": 2, "f": 1.5, "d": 1, "m": "1.05", "b": True,
         "day": "2026-02-03", "at": "2026-02-03T04:05:06.123456+01:00", "lt": "2026-02-03 04:05:00",
@@ -438,20 +440,20 @@ def test_a_limit_of_a_value_is_checked_and_another_condition_left_to_ingestion(
     expression: str, holds: dict[str, Any] | None, breaks: dict[str, Any] | None
 ) -> None:
     rules = {"n": [{"type": "check", "expression": expression}]}
-    reader = Reader(contract_of(node(COLUMNS, rules=rules)))
+    reader = RequestReader(contract_of(node(COLUMNS, rules=rules)))
     if holds is None or breaks is None:
         assert reader.unchecked == [f"n: {expression}"]
         return
     assert reader.unchecked == []
     assert [accepts(reader, json.dumps(one)) for one in ({}, holds, breaks)] == [True, True, False]
     (problem,) = reading_of(reader, json.dumps(breaks)).problems
-    assert problem == Problem(0, "check", "n", f"violates {expression}")
+    assert problem == RecordProblem(0, "check", "n", f"violates {expression}")
 
 
 def test_conditions_of_computed_columns_are_left_to_ingestion() -> None:
     rules = {"id": [NOT_NULL], "at": [NOT_NULL, {"type": "check", "expression": "id > 1"}]}
     declared = node({"id": "bigint", "at": "bigint"}, None, "orders", rules, {"at": "id + 1"})
-    assert Reader(contract_of(declared)).unchecked == ["at: at is not null"]
+    assert RequestReader(contract_of(declared)).unchecked == ["at: at is not null"]
 
 
 def test_a_contract_with_a_format_of_dates_is_refused() -> None:

@@ -16,7 +16,7 @@ from headwaters import cli
 from headwaters.devkit.samples import retail, simulate
 from headwaters.devkit.samples.clicks import COLUMNS, ClicksConfig, clicks, records
 from headwaters.devkit.samples.send import Record, send
-from headwaters.http.run import Options, endpoints_of
+from headwaters.http.run import ServeOptions, endpoints_of
 from headwaters.platform.project import Project
 from headwaters.streams.ingestion.contracts import load_contracts
 
@@ -63,7 +63,7 @@ def test_every_simulated_stream_goes_to_its_topic_and_through_the_endpoint(
     assert said("--to-kafka") == [f"{name}: nothing new" for name in sent]
     contracts = load_contracts(project, list(sent))[0]
     values = {name: [one for _, one in of if one is not None] for name, of in sent.items()}
-    with served(endpoints_of(project, contracts, Options(), 1)) as client:
+    with served(endpoints_of(project, contracts, ServeOptions(), 1)) as client:
         assert said("--to-http", str(client.base_url)) == [
             f"{name}: {len(of)} accepted, 0 refused" for name, of in values.items()
         ]

@@ -27,7 +27,7 @@ from headwaters.analysis.origins import (
     as_rows,
     joined_origins,
 )
-from headwaters.analysis.proof_note import added_columns, columns_digest, noted_proof
+from headwaters.analysis.proof_note import TypedColumn, added_columns, columns_digest, noted_proof
 from headwaters.analysis.sql_text import (
     Name,
     Token,
@@ -43,7 +43,7 @@ from headwaters.analysis.sql_text import (
     with_relations,
     without_format,
 )
-from headwaters.analysis.strategies import STRATEGIES, Strategy, strategy_names, strategy_of
+from headwaters.analysis.strategies import STRATEGIES, StrategyFacts, strategy_names, strategy_of
 
 if TYPE_CHECKING:
     from headwaters.analysis.column_origins import origins_of
@@ -72,8 +72,9 @@ __all__ = [
     "Origins",
     "Patch",
     "QueryOrigins",
-    "Strategy",
+    "StrategyFacts",
     "Token",
+    "TypedColumn",
     "added_columns",
     "are_exact",
     "as_rows",

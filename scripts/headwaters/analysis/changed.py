@@ -31,7 +31,7 @@ class Rebuild(Exception):
 
 
 @dataclass(frozen=True)
-class Change:
+class QueryChange:
     """The difference between the results of two queries; empty if they are equal.
 
     - `columns`: the columns of the new result, in order, each with its expression over the old
@@ -53,7 +53,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Limits:
+class AllowedChanges:
     """The changes that the maintenance of a table allows.
 
     - `fixed`: columns that settings name and that must not change.
@@ -71,23 +71,23 @@ class Limits:
 
 
 def change_of(
-    before: str, after: str, inputs: Mapping[str, Sequence[str]], limits: Limits
-) -> Change:
+    before: str, after: str, inputs: Mapping[str, Sequence[str]], limits: AllowedChanges
+) -> QueryChange:
     """Return the difference between two queries. Raises Rebuild.
 
     The queries refer to `inputs` by name; `inputs` maps the names to columns.
     """
     try:
         old, new = (blocks.read(sql, inputs) for sql in (before, after))
-        return _Comparison(old, new, limits).change()
+        return _BlockComparison(old, new, limits).change()
     except (Refused, NotUnderstood, RecursionError):
         raise Rebuild("the query is not understood") from None
 
 
-class _Comparison:
+class _BlockComparison:
     """A comparison of the outermost blocks of two queries."""
 
-    def __init__(self, old: Block, new: Block, limits: Limits) -> None:
+    def __init__(self, old: Block, new: Block, limits: AllowedChanges) -> None:
         self._old = old
         self._new = new
         self._limits = limits
@@ -96,7 +96,7 @@ class _Comparison:
         self._altered = {name.lower() for name in limits.altered}
         self._only = None if limits.only is None else {name.lower() for name in limits.only}
 
-    def change(self) -> Change:
+    def change(self) -> QueryChange:
         old, new = self._old, self._new
         if old.rest != new.rest:
             raise Rebuild("what it reads, joins or groups by is not the same")
@@ -111,7 +111,7 @@ class _Comparison:
         }
         removed = tuple(name for lower, name in names.items() if lower not in later)
         is_same = [name for name, _ in columns] == list(names.values()) and not made
-        return Change(
+        return QueryChange(
             () if is_same else tuple((name, _as_text(node)) for name, node in columns),
             tuple(map(_as_text, kept)),
             tuple(map(_as_text, dropped)),
@@ -260,12 +260,12 @@ def _as_text(node: exp.Expr) -> str:
     return text
 
 
-def described(change: Change) -> str:
+def described(change: QueryChange) -> str:
     """Describe the change in words, for the output line of a run."""
     return "; ".join(_pieces(change))
 
 
-def _pieces(change: Change) -> Iterator[str]:
+def _pieces(change: QueryChange) -> Iterator[str]:
     for name, sources in change.computed.items():
         begin = "added column" if name in change.added else "column"
         yield f"{begin} {name}" + (f" from {', '.join(sources)}" if sources else "")

@@ -312,7 +312,7 @@ def patch_of(
         )
     except changed.Rebuild as why:
         return _spoken(str(why), inputs)
-    if change == changed.Change():
+    if change == changed.QueryChange():
         return None
     return Patch(
         [*change.columns],
@@ -328,7 +328,7 @@ _STORED_AS_THEY_ARE = re.compile(r"(?:tinyint|smallint|int|bigint|date|boolean|d
 
 def _limits(
     inputs: Sequence[Mapping[str, Any]], config: Config, columns: Sequence[Any]
-) -> changed.Limits:
+) -> changed.AllowedChanges:
     """Return the changes that the strategy and the settings of a model allow. Raises Rebuild."""
     strategy = strategy_of(config)
     assert strategy is not None
@@ -346,7 +346,7 @@ def _limits(
     named = [name for part in _NAMING for name in as_tuple(config.get(part))]
     named += [name for spec in inputs for name in spec.get("key") or {}]
     named += (config.get("leads") or {}).get("key") or []
-    return changed.Limits(
+    return changed.AllowedChanges(
         fixed=[*dict.fromkeys(name.lower() for name in (*keys, *named))],
         only=None if strategy.patch == "rows" else keys,
         may_compute=strategy.patch != "keys",

@@ -31,18 +31,20 @@ def noted_proof(config: Config, inputs: Sequence[Mapping[str, Any]], graph: Grap
     return json.dumps({"rules": RULES, "keys": keys}, sort_keys=True)
 
 
-class _Column(Protocol):
+class TypedColumn(Protocol):
+    """A column with its name and its type."""
+
     name: str
     dtype: str
 
 
-def columns_digest(columns: Sequence[_Column]) -> str:
+def columns_digest(columns: Sequence[TypedColumn]) -> str:
     """Return a digest of the names and types of columns."""
     text = json.dumps([[column.name, column.dtype] for column in columns])
     return md5(text.encode(), usedforsecurity=False).hexdigest()
 
 
-def added_columns(before: Sequence[_Column], after: Sequence[_Column]) -> list[str]:
+def added_columns(before: Sequence[TypedColumn], after: Sequence[TypedColumn]) -> list[str]:
     """Return the columns that are new, and those whose type has changed."""
     known = {(column.name.lower(), column.dtype) for column in before}
     return [column.name for column in after if (column.name.lower(), column.dtype) not in known]

@@ -19,7 +19,7 @@ Patch = Literal["rows", "appended", "keys", "never"]
 
 
 @dataclass(frozen=True)
-class Strategy:
+class StrategyFacts:
     """A way to maintain a model.
 
     `name` is that of its class in headwaters.runs.strategies. `configured_as` is the value in a
@@ -58,7 +58,7 @@ class Strategy:
 STRATEGIES = {
     strategy.name: strategy
     for strategy in (
-        Strategy(
+        StrategyFacts(
             "change_feed",
             "change_feed",
             "changes",
@@ -68,14 +68,14 @@ STRATEGIES = {
             patch="rows",
         ),
         # If rows tie in `latest_by`, the other columns decide, in their order.
-        Strategy(
+        StrategyFacts(
             "latest_by",
             "change_feed",
             "changes",
             chosen_by="latest_by",
             patch="appended",
         ),
-        Strategy(
+        StrategyFacts(
             "affected_keys",
             "affected_keys",
             "affected",
@@ -86,7 +86,7 @@ STRATEGIES = {
             patch="rows",
         ),
         # Only a derived model has leads.
-        Strategy(
+        StrategyFacts(
             "led_keys",
             "affected_keys",
             "affected",
@@ -97,7 +97,7 @@ STRATEGIES = {
             may_lack_key=True,
             patch="rows",
         ),
-        Strategy(
+        StrategyFacts(
             "signed_sum",
             "signed_sum",
             "signed",
@@ -107,7 +107,7 @@ STRATEGIES = {
             may_ignore_lookups=False,
             patch="keys",
         ),
-        Strategy(
+        StrategyFacts(
             "history",
             "history",
             "images",
@@ -120,7 +120,7 @@ STRATEGIES = {
             keeps_past=True,
             may_drop_rows=False,
         ),
-        Strategy(
+        StrategyFacts(
             "replace",
             "replace",
             "lookup",
@@ -131,7 +131,7 @@ STRATEGIES = {
             patch="rows",
         ),
         # The strategy of a replaced table that computes a part of itself from hidden tables.
-        Strategy(
+        StrategyFacts(
             "staged",
             "staged",
             "affected",
@@ -145,7 +145,7 @@ STRATEGIES = {
         ),
         # The strategy of a single run, which computes the whole table and writes the differing
         # rows: headwaters.runs.comparing.
-        Strategy(
+        StrategyFacts(
             "compared",
             "compared",
             "lookup",
@@ -156,12 +156,12 @@ STRATEGIES = {
             is_derived=True,
         ),
         # It stands for the derived strategy: headwaters.analysis.derive.
-        Strategy("auto", "auto", "ref", rules="whole", many_inputs=True, needs_key=False),
+        StrategyFacts("auto", "auto", "ref", rules="whole", many_inputs=True, needs_key=False),
     )
 }
 
 
-def strategy_of(config: Mapping[str, Any]) -> Strategy | None:
+def strategy_of(config: Mapping[str, Any]) -> StrategyFacts | None:
     """Return the strategy of a model by its configuration; None for a model of another kind.
 
     A table or a view may inherit the `incremental_strategy` of its folder, which has no effect on

@@ -21,8 +21,8 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from headwaters.http import page, targets
 from headwaters.http.keys import Keys
 from headwaters.http.limits import Body, Budget, Limits, Refusal, busy, form_of, is_gzip, too_large
-from headwaters.http.schema import MOST_RECORDS, NotJson, Reader, Reading, TooMany
-from headwaters.http.targets import TooLarge, Unwritten, Writer
+from headwaters.http.schema import MOST_RECORDS, NotJson, Reading, RequestReader, TooMany
+from headwaters.http.targets import RequestWriter, TooLarge, Unwritten
 from headwaters.platform.errors import CodedError
 from headwaters.platform.names import or_nearest
 from headwaters.streams.contract import Contract
@@ -40,8 +40,8 @@ class Endpoint:
     """
 
     contract: Contract
-    reader: Reader
-    writer: Writer
+    reader: RequestReader
+    writer: RequestWriter
     topics: tuple[str, ...] = ()
     required_key: str | None = None
 
@@ -161,7 +161,7 @@ class Application:
         return app
 
     @property
-    def _writers(self) -> list[Writer]:
+    def _writers(self) -> list[RequestWriter]:
         return [*dict.fromkeys(endpoint.writer for endpoint in self.endpoints.values())]
 
     @asynccontextmanager

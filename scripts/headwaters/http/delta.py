@@ -18,14 +18,14 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 from deltalake.exceptions import DeltaError
 
-from headwaters.http.schema import Reader
-from headwaters.http.targets import Request, Unwritten, Writer
+from headwaters.http.schema import RequestReader
+from headwaters.http.targets import Request, RequestWriter, Unwritten
 from headwaters.platform.errors import UserError, WorkError
 
 APP = "headwaters-serve"
 
 
-def arrow_schema(reader: Reader) -> Any:
+def arrow_schema(reader: RequestReader) -> Any:
     """Return the columns of a stream's inbox. Raises ValueError for types of Spark alone."""
     for column in reader.columns:
         if column.kind.arrow is None:
@@ -33,10 +33,10 @@ def arrow_schema(reader: Reader) -> Any:
     return pa.schema([(column.name, column.kind.arrow) for column in reader.columns])
 
 
-class DeltaWriter(Writer):
+class DeltaWriter(RequestWriter):
     """A writer that appends to one table."""
 
-    def __init__(self, reader: Reader, table: Path, linger: float, most: int) -> None:
+    def __init__(self, reader: RequestReader, table: Path, linger: float, most: int) -> None:
         """Make the writer of a stream's inbox."""
         super().__init__(f"headwaters-delta-{reader.contract.name}", linger, most)
         self.contract, self.path = reader.contract, table

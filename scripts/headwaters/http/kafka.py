@@ -16,7 +16,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # not in its __all__
 
-from headwaters.http.targets import Request, TooLarge, Unwritten, Writer
+from headwaters.http.targets import Request, RequestWriter, TooLarge, Unwritten
 from headwaters.platform.errors import CodedError, WorkError
 from headwaters.streams.sources.kafka_client import (
     TOO_LARGE,
@@ -33,7 +33,7 @@ ABORTING = 5.0  # seconds for the broker to abort a transaction
 PAUSE = 0.5  # seconds before the next attempt to reach a broker that did not answer
 
 
-class KafkaWriter(Writer):
+class KafkaWriter(RequestWriter):
     """A writer to the topics of one broker."""
 
     def __init__(
@@ -126,9 +126,9 @@ class KafkaWriter(Writer):
         self._commit(producer, until + PATIENCE)
         return [place.answer() for place in places]
 
-    def _produce(self, producer: Producer, request: Request) -> _Place:
+    def _produce(self, producer: Producer, request: Request) -> _Offsets:
         topic = request.place
-        place = _Place(topic)
+        place = _Offsets(topic)
         if request.keys is None:
             # the first and last offsets enclose the others, and any error ends the transaction
             last = len(request) - 1
@@ -210,7 +210,7 @@ class _Purged(Unwritten):
     """Records that librdkafka purged, as it does once after a refused transaction."""
 
 
-class _Place:
+class _Offsets:
     """The offsets of a request's records, from the broker's answers."""
 
     def __init__(self, topic: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from html import escape
 from typing import Any
 
-from headwaters.http.schema import Column, EventReader, Reader
+from headwaters.http.schema import EventReader, RequestColumn, RequestReader
 
 # pages may neither load nor run anything
 HEADERS = {
@@ -27,7 +27,7 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
 }
 
 
-def _row_schema(reader: Reader, required: Collection[Column]) -> dict[str, Any]:
+def _row_schema(reader: RequestReader, required: Collection[RequestColumn]) -> dict[str, Any]:
     """Return the JSON Schema of a row; these columns are required."""
     schema: dict[str, Any] = {
         "type": "object",
@@ -40,7 +40,7 @@ def _row_schema(reader: Reader, required: Collection[Column]) -> dict[str, Any]:
     return schema | ({"required": [one.name for one in required]} if required else {})
 
 
-def _record_schema(reader: Reader) -> dict[str, Any]:
+def _record_schema(reader: RequestReader) -> dict[str, Any]:
     """Return the JSON Schema of a record: a row, or a change event in an envelope."""
     required = [column for column in reader.columns if column.required]
     row = _row_schema(reader, required)
@@ -65,7 +65,7 @@ def _record_schema(reader: Reader) -> dict[str, Any]:
     return {"anyOf": [*events, {"type": "object", "properties": payload, "required": ["payload"]}]}
 
 
-def operation(reader: Reader, keyed: bool) -> dict[str, Any]:
+def operation(reader: RequestReader, keyed: bool) -> dict[str, Any]:
     """Return the OpenAPI description of a stream's endpoint."""
     record, stream = _record_schema(reader), reader.contract.stream
     content = {
@@ -93,7 +93,7 @@ def operation(reader: Reader, keyed: bool) -> dict[str, Any]:
     }
 
 
-def html(streams: Sequence[tuple[Reader, str]], address: str, keyed: bool) -> str:
+def html(streams: Sequence[tuple[RequestReader, str]], address: str, keyed: bool) -> str:
     """Return a page with each stream, its fields, and a request as an example."""
     parts = [_stream(reader, target, address, keyed) for reader, target in streams]
     rows = "".join(
@@ -112,7 +112,7 @@ def html(streams: Sequence[tuple[Reader, str]], address: str, keyed: bool) -> st
     )
 
 
-def _stream(reader: Reader, target: str, address: str, keyed: bool) -> str:
+def _stream(reader: RequestReader, target: str, address: str, keyed: bool) -> str:
     contract = reader.contract
     rows = "".join(
         f"<tr><td><code>{escape(column.name)}</code><td>{escape(column.data_type)}<td>"

@@ -21,7 +21,7 @@ from headwaters.http.delta import DeltaWriter, arrow_schema
 from headwaters.http.kafka import KafkaWriter
 from headwaters.http.keys import keys_from
 from headwaters.http.limits import Limits, configured
-from headwaters.http.schema import Reader, reader_of
+from headwaters.http.schema import RequestReader, reader_of
 from headwaters.platform import lake as lakes
 from headwaters.platform.errors import UserError
 from headwaters.platform.project import Project
@@ -34,7 +34,7 @@ MOST = 10_000  # records of one batch, unless one request has more
 
 
 @dataclass(frozen=True)
-class Options:
+class ServeOptions:
     """The options of the command line."""
 
     host: str = "127.0.0.1"
@@ -51,7 +51,7 @@ def serve(
     project: Project,
     contracts: Sequence[Contract],
     named: Sequence[str],
-    options: Options,
+    options: ServeOptions,
     say: Callable[[str], None],
 ) -> None:
     """Serve streams until SIGTERM or Ctrl-C, which finish the requests in flight.
@@ -98,7 +98,7 @@ def serve(
 
 
 def endpoints_of(
-    project: Project, contracts: Sequence[Contract], options: Options, port: int
+    project: Project, contracts: Sequence[Contract], options: ServeOptions, port: int
 ) -> list[Endpoint]:
     """Return the endpoints of streams that have a target, with connected writers.
 
@@ -156,7 +156,7 @@ def no_target(lake: Path, contract: Contract) -> str | None:
             reader_of(contract)
             return None
         if stream.source == "delta":
-            arrow_schema(Reader(contract))
+            arrow_schema(RequestReader(contract))
             path = Path(os.path.normpath(lake / str(stream.path)))
             if "://" in str(stream.path) or lake not in path.parents:
                 return f"{stream.path} is not in the lake: the HTTP endpoint writes there alone"
@@ -167,7 +167,7 @@ def no_target(lake: Path, contract: Contract) -> str | None:
 
 
 def _to_topics(
-    project: Project, contracts: Sequence[Contract], options: Options, port: int
+    project: Project, contracts: Sequence[Contract], options: ServeOptions, port: int
 ) -> list[Endpoint]:
     """Return the endpoints of topics: those of one broker share a writer."""
     brokers: dict[str, list[Contract]] = {}
@@ -217,13 +217,15 @@ def _required_key(contract: Contract, compacted: Sequence[str]) -> str | None:
     return stream.changes.key[0]
 
 
-def _to_tables(project: Project, contracts: Sequence[Contract], options: Options) -> list[Endpoint]:
+def _to_tables(
+    project: Project, contracts: Sequence[Contract], options: ServeOptions
+) -> list[Endpoint]:
     found = []
     linger = DELTA_LINGER if options.linger is None else options.linger
     for contract in contracts:
         if contract.stream.source == "delta":
             path = project.lake / str(contract.stream.path)
-            reader = Reader(contract, no_others=True)
+            reader = RequestReader(contract, no_others=True)
             writer = DeltaWriter(reader, path, linger, MOST)
             writer.open()
             found.append(Endpoint(contract, reader, writer))
@@ -253,7 +255,7 @@ def listening(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _check_certificate(options: Options) -> None:
+def _check_certificate(options: ServeOptions) -> None:
     """Raise UserError for a certificate that cannot be used."""
     if options.tls_cert and options.tls_key:
         try:

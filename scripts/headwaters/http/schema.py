@@ -42,7 +42,7 @@ _fields = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 @dataclass(frozen=True)
-class Problem:
+class RecordProblem:
     """A reason for a refusal: the index of the record, and the reason as in quarantine."""
 
     index: int
@@ -58,7 +58,7 @@ class Reading:
     texts: Sequence[bytes] = ()
     keys: list[str | None] | None = None
     rows: list[dict[str, Any]] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[RecordProblem] = field(default_factory=list)
     refused: int = 0
 
 
@@ -76,7 +76,7 @@ class Number(str):
     __slots__ = ()
 
 
-class Column:
+class RequestColumn:
     """A column that is read, with the rules for its values."""
 
     def __init__(self, name: str, data_type: str, required: bool) -> None:
@@ -121,14 +121,14 @@ class Record:
     reasons: list[Reason] = field(default_factory=list)
 
 
-def reader_of(contract: Contract, no_others: bool = False) -> Reader:
+def reader_of(contract: Contract, no_others: bool = False) -> RequestReader:
     """Return the reader of a stream's requests. Raises ValueError as Reader does."""
     changes = contract.stream.changes
     enveloped = changes is not None and changes.envelope == "debezium"
-    return EventReader(contract) if enveloped else Reader(contract, no_others)
+    return EventReader(contract) if enveloped else RequestReader(contract, no_others)
 
 
-class Reader:
+class RequestReader:
     """A reader of one stream's requests.
 
     `unchecked` are the conditions of the contract that only ingestion evaluates. With `no_others`,
@@ -146,7 +146,7 @@ class Reader:
         self.contract = contract
         self.closed = no_others or contract.stream.schema_policy == "fail"
         self.columns = [
-            Column(
+            RequestColumn(
                 column.name,
                 column.data_type,
                 any(rule.type == "not_null" for rule in column.constraints),
@@ -240,7 +240,7 @@ class Reader:
             if record.reasons:
                 reading.refused += 1
                 if reading.refused <= SHOWN:
-                    reading.problems += [Problem(index, *reason) for reason in record.reasons]
+                    reading.problems += [RecordProblem(index, *reason) for reason in record.reasons]
             elif key is not None:
                 keys.append(_key(record.sent.get(key)))
             if keep and not reading.refused:
@@ -287,7 +287,7 @@ class Reader:
         return record
 
 
-class EventReader(Reader):
+class EventReader(RequestReader):
     """A reader of change events in Debezium's envelope, as in formats/debezium.py."""
 
     def __init__(self, contract: Contract) -> None:
@@ -299,7 +299,7 @@ class EventReader(Reader):
             column if column.name in self.key else column.model_copy(update={"constraints": ()})
             for column in contract.columns
         )
-        self._image = Reader(contract.model_copy(update={"columns": columns}))
+        self._image = RequestReader(contract.model_copy(update={"columns": columns}))
 
     def _decode_all(
         self, body: bytes, form: Form, reading: Reading, key: str | None, keep: bool
@@ -313,7 +313,7 @@ class EventReader(Reader):
             if "payload" in event:
                 event, text = _payload(event), bytes(_fields(text)["payload"])
             image, other = _images(event)
-        except _Wrong as error:
+        except _RefusedEvent as error:
             return Record(reasons=[error.reason])
         except ValueError as error:
             return Record(reasons=[("malformed", None, str(error))])
@@ -336,7 +336,7 @@ class EventReader(Reader):
         return record
 
 
-class _Wrong(Exception):
+class _RefusedEvent(Exception):
     """An event that is refused before its row is examined."""
 
     def __init__(self, *reason: Any) -> None:
@@ -348,12 +348,12 @@ def _payload(event: dict[str, Any]) -> dict[str, Any]:
     """Return the event in an object with its schema. Raises _Wrong."""
     schema, payload = event.get("schema"), event["payload"]
     if type(payload) is not dict:
-        raise _Wrong("malformed", None, "is not a JSON object")
+        raise _RefusedEvent("malformed", None, "is not a JSON object")
     if other := next((name for name in event if name not in ("schema", "payload")), None):
-        raise _Wrong("schema", other, "stands beside the payload")
+        raise _RefusedEvent("schema", other, "stands beside the payload")
     known = schema is None or type(schema) is dict
     if not known or type((schema or {}).get("type", "")) is not str:
-        raise _Wrong("type", "schema", "is not the schema of an event")
+        raise _RefusedEvent("type", "schema", "is not the schema of an event")
     return payload
 
 
@@ -361,15 +361,15 @@ def _images(event: dict[str, Any]) -> tuple[str, str]:
     """Return the names of the row of an event, and of its other image. Raises _Wrong."""
     op, moment, source = event.get("op"), event.get("ts_ms"), event.get("source")
     if not isinstance(op, str):
-        raise _Wrong("malformed", None, "has no op, and is no change event")
+        raise _RefusedEvent("malformed", None, "has no op, and is no change event")
     if op not in ("c", "r", "u", "d"):
-        raise _Wrong("check", "op", f"'{op[:100]}' is not c, r, u or d")
+        raise _RefusedEvent("check", "op", f"'{op[:100]}' is not c, r, u or d")
     whole = moment is None or (type(moment) is int and -(2**63) <= moment < 2**63)
     if not whole or type(source) not in (dict, type(None)):
-        raise _Wrong("type", None, "ts_ms is no whole number, or source no object")
+        raise _RefusedEvent("type", None, "ts_ms is no whole number, or source no object")
     image, other = ("before", "after") if op == "d" else ("after", "before")
     if type(event.get(image)) is not dict or type(event.get(other)) not in (dict, type(None)):
-        raise _Wrong("malformed", None, f"has no {image}")
+        raise _RefusedEvent("malformed", None, f"has no {image}")
     return image, other
 
 

@@ -66,7 +66,7 @@ class Request:
         return len(self.texts)
 
 
-class Writer(ABC):
+class RequestWriter(ABC):
     """A writer of requests in batches, in a separate thread and in order of arrival."""
 
     def __init__(self, name: str, linger: float, most: int) -> None:

@@ -29,7 +29,7 @@ from headwaters.platform.spark_driver import driver_settings
 
 
 @dataclass(frozen=True)
-class Column:
+class LocationColumn:
     """A column of the metastore's database that contains locations, with its key."""
 
     table: str
@@ -40,9 +40,9 @@ class Column:
 
 # The columns of Hive's own metatool; Spark also stores a table's location in its parameters.
 COLUMNS = (
-    Column("DBS", ("DB_ID",), "DB_LOCATION_URI"),
-    Column("SDS", ("SD_ID",), "LOCATION"),
-    Column("SERDE_PARAMS", ("SERDE_ID", "PARAM_KEY"), "PARAM_VALUE", "PARAM_KEY = 'path'"),
+    LocationColumn("DBS", ("DB_ID",), "DB_LOCATION_URI"),
+    LocationColumn("SDS", ("SD_ID",), "LOCATION"),
+    LocationColumn("SERDE_PARAMS", ("SERDE_ID", "PARAM_KEY"), "PARAM_VALUE", "PARAM_KEY = 'path'"),
 )
 
 

@@ -61,7 +61,7 @@ class Change:
     deletes: pa.RecordBatchReader
 
 
-class Source:
+class PublishedTable:
     """A table, pinned at its newest version."""
 
     def __init__(self, name: str, path: Path, key: Sequence[str]) -> None:
@@ -323,7 +323,7 @@ def z85_bytes(text: str) -> bytes:
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 
 
-def repeated_keys(source: Source, what: str) -> WorkError:
+def repeated_keys(source: PublishedTable, what: str) -> WorkError:
     """Return the error for a table with repeated keys. It shows no values."""
     return WorkError(
         "HW_REPEATED_KEYS",

@@ -20,8 +20,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # not in its __all__
 
 from headwaters.platform.errors import CodedError, UserError, WorkError
-from headwaters.publish.changes import Change, Position, Source, repeated_keys
-from headwaters.publish.target import FIRST, Compared, Done, Target
+from headwaters.publish.changes import Change, Position, PublishedTable, repeated_keys
+from headwaters.publish.target import FIRST, Done, Target, TargetDifference
 from headwaters.publish.values import records, to_json
 from headwaters.streams.sources.kafka_client import (
     TOO_LARGE,
@@ -69,7 +69,7 @@ class KafkaTarget(Target):
         self.state = f"{topic}.published"
         self._settings, self._say = settings, say
 
-    def publish(self, source: Source) -> Done:
+    def publish(self, source: PublishedTable) -> Done:
         """Publish a table. If the broker is away, retry until the patience ends."""
         until = time.monotonic() + self.patience
         while True:
@@ -86,14 +86,14 @@ class KafkaTarget(Target):
                     raise
             time.sleep(_PAUSE)
 
-    def compare(self, source: Source) -> Compared | None:
+    def compare(self, source: PublishedTable) -> TargetDifference | None:
         """Compare the compacted topic with the rows of the published version."""
         try:
             return self._compare(source)
         except KafkaException as error:
             raise self._said(error.args[0], source) from None
 
-    def _compare(self, source: Source) -> Compared | None:
+    def _compare(self, source: PublishedTable) -> TargetDifference | None:
         if not self._there(self.topic) or not self._there(self.state):
             return None
         while isinstance(before := self._published(source), Position):
@@ -106,10 +106,10 @@ class KafkaTarget(Target):
                     rows += 1
                     missing += there.pop(self._key(row, source), b"") != _digest(to_json(row))
             # some of the remaining records are outdated rows of keys that the table has
-            return Compared(before.version, rows, missing, len(there))
+            return TargetDifference(before.version, rows, missing, len(there))
         return None
 
-    def _publish(self, source: Source, until: float) -> Done:
+    def _publish(self, source: PublishedTable, until: float) -> Done:
         self._make()
         producer = self._producer(until)
         before = self._published(source)
@@ -149,7 +149,7 @@ class KafkaTarget(Target):
                 found = other.args[0]
         return found
 
-    def _send(self, producer: Producer, source: Source, change: Change) -> Done:
+    def _send(self, producer: Producer, source: PublishedTable, change: Change) -> Done:
         sent: set[str] = set()
         for row in records(change.upserts, source):
             key = self._key(row, source)
@@ -165,7 +165,7 @@ class KafkaTarget(Target):
             self._produce(producer, self.topic, key, None)
         return Done(source.position.version, len(sent), len(deleted), change.whole)
 
-    def _key(self, row: Mapping[str, Any], source: Source) -> str:
+    def _key(self, row: Mapping[str, Any], source: PublishedTable) -> str:
         return to_json({name: row[name] for name in source.key})
 
     def _produce(self, producer: Producer, topic: str, key: str, value: str | None) -> None:
@@ -202,7 +202,7 @@ class KafkaTarget(Target):
 
     # -- the contents -----------------------------------------------------------------------------
 
-    def _published(self, source: Source) -> Position | str:
+    def _published(self, source: PublishedTable) -> Position | str:
         """Return the published position of the topic, or the reason if it is unknown."""
         last, found = source.name, None
         for key, value in self._read(self.state):
@@ -224,7 +224,7 @@ class KafkaTarget(Target):
             return f"{last} was published to the topic"
         return Position(**found)
 
-    def _state_of(self, source: Source) -> str:
+    def _state_of(self, source: PublishedTable) -> str:
         more = {"topic_id": self._identity(), "layout": self._layout}
         return json.dumps(asdict(source.position) | more)
 
@@ -294,7 +294,7 @@ class KafkaTarget(Target):
         # stored, because its futures end with it
         return connect(AdminClient, self.servers, self._settings())
 
-    def _said(self, reason: KafkaError, source: Source) -> CodedError:
+    def _said(self, reason: KafkaError, source: PublishedTable) -> CodedError:
         if reason.code() in _FENCED:
             return WorkError(
                 "HW_PUBLISH_IN_USE",

@@ -13,8 +13,8 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.sql import SQL, Composable, Composed, Identifier
 
 from headwaters.platform.errors import CodedError, UserError, WorkError
-from headwaters.publish.changes import Change, Field, Position, Source, repeated_keys
-from headwaters.publish.target import FIRST, Compared, Done, Target
+from headwaters.publish.changes import Change, Field, Position, PublishedTable, repeated_keys
+from headwaters.publish.target import FIRST, Done, Target, TargetDifference
 from headwaters.publish.values import csv_expressions, csv_lines
 from headwaters.tables.publications import LONGEST_NAME, postgres_type
 
@@ -38,7 +38,7 @@ class PostgresTarget(Target):
         self.table = Identifier(self.schema, self.name)
         self.state = Identifier(self.schema, STATE)
 
-    def publish(self, source: Source) -> Done:
+    def publish(self, source: PublishedTable) -> Done:
         """Publish a table. If the server is away, retry until the patience ends."""
         for field in source.fields:
             if len(field.name.encode()) > LONGEST_NAME:
@@ -49,13 +49,13 @@ class PostgresTarget(Target):
                 )
         return self._patiently(source, lambda cursor: self._publish(cursor, source))
 
-    def compare(self, source: Source) -> Compared | None:
+    def compare(self, source: PublishedTable) -> TargetDifference | None:
         """Compare row by row, in the server, with the rows of the published version."""
         return self._patiently(source, lambda cursor: self._compare(cursor, source))
 
     # -- one transaction -------------------------------------------------------------------------
 
-    def _publish(self, cursor: Cursor, source: Source) -> Done:
+    def _publish(self, cursor: Cursor, source: PublishedTable) -> Done:
         self._lock(cursor)
         before = self._published(cursor)
         if before == source.position:
@@ -98,7 +98,7 @@ class PostgresTarget(Target):
     def _rows(self, cursor: Cursor) -> int:
         return int(_one(cursor, SQL("select count(*) from {}").format(self.table)))
 
-    def _apply(self, cursor: Cursor, source: Source, before: Position | str) -> Done:
+    def _apply(self, cursor: Cursor, source: PublishedTable, before: Position | str) -> Done:
         """Write the changes since a position, or the whole table if `before` is a reason."""
         made = not _one(cursor, SQL("select to_regclass({}) is not null"), self._quoted)
         if made:
@@ -110,7 +110,7 @@ class PostgresTarget(Target):
         with source.since(before, csv_expressions(source.fields)) as change:
             return self._write(cursor, source, change, made)
 
-    def _write(self, cursor: Cursor, source: Source, change: Change, made: bool) -> Done:
+    def _write(self, cursor: Cursor, source: PublishedTable, change: Change, made: bool) -> Done:
         names, key, version = [f.name for f in source.fields], source.key, source.position.version
         held = SQL("select exists (select from {})").format(self.table)
         triggers = not made and self._has_triggers(cursor)
@@ -147,7 +147,7 @@ class PostgresTarget(Target):
                 "them. Nothing was published",
             )
 
-    def _compare(self, cursor: Cursor, source: Source) -> Compared | None:
+    def _compare(self, cursor: Cursor, source: PublishedTable) -> TargetDifference | None:
         cursor.execute("set transaction isolation level repeatable read")
         before = self._published(cursor)
         if isinstance(before, str):
@@ -162,7 +162,7 @@ class PostgresTarget(Target):
         counted = SQL("select count(*) from ({} except all {}) as found")
         rows_there = _one(cursor, SQL("select count(*) from {}").format(STAGING))
         missing = _one(cursor, counted.format(one, other))
-        return Compared(
+        return TargetDifference(
             before.version, rows_there, missing, _one(cursor, counted.format(other, one))
         )
 
@@ -215,7 +215,7 @@ class PostgresTarget(Target):
         text = "create unique index on {} ({}) nulls not distinct"
         cursor.execute(SQL(text).format(self.table, _listed(key)))
 
-    def _check_table(self, cursor: Cursor, source: Source, add: bool) -> None:
+    def _check_table(self, cursor: Cursor, source: PublishedTable, add: bool) -> None:
         """Check that the table has the columns, and a unique index over the key.
 
         With `add`, for a table that was published before, add the missing columns.
@@ -303,7 +303,7 @@ class PostgresTarget(Target):
         staging: Identifier,
         names: Sequence[str],
         rows: pa.RecordBatchReader,
-        source: Source,
+        source: PublishedTable,
     ) -> None:
         cursor.execute(
             SQL(
@@ -365,7 +365,7 @@ class PostgresTarget(Target):
     def _state_name(self) -> str:
         return f'"{self.schema}"."{STATE}"'
 
-    def _patiently(self, source: Source, work: Callable[[Cursor], Result]) -> Result:
+    def _patiently(self, source: PublishedTable, work: Callable[[Cursor], Result]) -> Result:
         """Do work in a transaction. If the server is away, retry until the patience ends.
 
         The published position shows whether a commit without an answer succeeded.
@@ -408,7 +408,7 @@ class PostgresTarget(Target):
             cursor.execute("set local row_security = off")
             yield cursor
 
-    def _said(self, error: psycopg.Error, source: Source) -> CodedError:
+    def _said(self, error: psycopg.Error, source: PublishedTable) -> CodedError:
         """Return PostgreSQL's error as one line, without values of rows."""
         state = error.sqlstate or ""
         reason = error.diag.message_primary or (str(error).strip() or "no answer").splitlines()[0]
@@ -470,7 +470,7 @@ def _copy(
     table: Identifier,
     names: Iterable[str],
     rows: pa.RecordBatchReader,
-    source: Source,
+    source: PublishedTable,
 ) -> int:
     """Write rows by COPY and return their number."""
     statement = SQL("copy {} ({}) from stdin (format csv)").format(table, _listed(names))

@@ -9,7 +9,7 @@ from headwaters.platform import lake as lakes
 from headwaters.platform import postgres
 from headwaters.platform.errors import CodedError, UserError
 from headwaters.platform.project import Project
-from headwaters.publish.changes import Source
+from headwaters.publish.changes import PublishedTable
 from headwaters.publish.target import Target
 from headwaters.streams.ingestion.stopping import Stopping
 from headwaters.streams.sources import kafka_client
@@ -79,9 +79,11 @@ def _blame(error: CodedError) -> int:
     return 2 if isinstance(error, UserError) else 1
 
 
-def _both(project: Project, one: Publication, patience: float, say: Say) -> tuple[Target, Source]:
+def _both(
+    project: Project, one: Publication, patience: float, say: Say
+) -> tuple[Target, PublishedTable]:
     folder = project.warehouse / f"{one.schema_name.lower()}.db" / one.table.lower()
-    source = Source(f"{one.schema_name}.{one.table}", folder, one.key)
+    source = PublishedTable(f"{one.schema_name}.{one.table}", folder, one.key)
     declared = one.target
     # imported on demand, because psycopg is an extra, like Kafka's client
     if isinstance(declared, ToPostgres):

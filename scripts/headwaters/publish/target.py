@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from headwaters.publish.changes import Source
+from headwaters.publish.changes import PublishedTable
 
 FIRST = "first publication"
 
@@ -35,7 +35,7 @@ class Done:
 
 
 @dataclass(frozen=True)
-class Compared:
+class TargetDifference:
     """A target compared with the published version: rows missing, changed, and superfluous."""
 
     version: int
@@ -62,9 +62,9 @@ class Target(ABC):
     """A target of publications, which stores the published version."""
 
     @abstractmethod
-    def publish(self, source: Source) -> Done:
+    def publish(self, source: PublishedTable) -> Done:
         """Publish a table at its pinned version, all of it or nothing. Raises CodedError."""
 
     @abstractmethod
-    def compare(self, source: Source) -> Compared | None:
+    def compare(self, source: PublishedTable) -> TargetDifference | None:
         """Compare with the table at the published version; return None if none is published."""

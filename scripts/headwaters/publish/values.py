@@ -15,7 +15,7 @@ from pyarrow import compute as pc
 from pyarrow import csv
 
 from headwaters.platform.errors import WorkError
-from headwaters.publish.changes import Field, Source
+from headwaters.publish.changes import Field, PublishedTable
 from headwaters.tables.publications import base_type
 
 _UNITS = {unit: 86_400 * 1000**power for power, unit in enumerate(("s", "ms", "us", "ns"))}
@@ -36,7 +36,7 @@ def csv_expressions(fields: Sequence[Field]) -> dict[str, str]:
     return found
 
 
-def csv_lines(rows: pa.RecordBatchReader, source: Source) -> Iterator[bytes]:
+def csv_lines(rows: pa.RecordBatchReader, source: PublishedTable) -> Iterator[bytes]:
     """Yield lines of CSV: null is nothing, an empty text is `\"\"`.
 
     Raises WorkError for a value that cannot be published, as `records` does.
@@ -63,7 +63,7 @@ def csv_lines(rows: pa.RecordBatchReader, source: Source) -> Iterator[bytes]:
         yield buffer.getvalue()
 
 
-def records(rows: pa.RecordBatchReader, source: Source) -> Iterator[dict[str, Any]]:
+def records(rows: pa.RecordBatchReader, source: PublishedTable) -> Iterator[dict[str, Any]]:
     """Yield rows as mappings of columns to values of JSON.
 
     Decimals are texts, because most readers parse numbers as doubles. Times are ISO 8601, those of

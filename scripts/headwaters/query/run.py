@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Options:
+class QueryOptions:
     """The options of the command."""
 
     form: Form = "table"
@@ -48,7 +48,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Declared:
+class DeclaredTables:
     """The tables that the project declares, each with the command that makes it, and its streams.
 
     `columns` are the names of all declared columns.
@@ -59,7 +59,7 @@ class Declared:
     contracts: tuple[Contract, ...] = ()
 
 
-def run(project: Project, statement: str | None, options: Options) -> None:
+def run(project: Project, statement: str | None, options: QueryOptions) -> None:
     """Run a statement, those of standard input, or those that a person types."""
     if statement is None and not sys.stdin.isatty():
         statement = sys.stdin.read()
@@ -94,9 +94,9 @@ class _Shell:
     """A session, and the declarations that explain its errors."""
 
     spark: SparkSession
-    declared: Declared
+    declared: DeclaredTables
 
-    def each(self, statements: list[str], options: Options) -> None:
+    def each(self, statements: list[str], options: QueryOptions) -> None:
         """Run statements in order, and print their rows."""
         for statement in statements:
             check(statement, options.write)
@@ -119,7 +119,7 @@ class _Shell:
             raise not_found(text, self.declared) or WorkError("HW_SQL", text) from None
 
 
-def not_found(text: str, declared: Declared) -> UserError | None:
+def not_found(text: str, declared: DeclaredTables) -> UserError | None:
     """Return the error for a table that Spark does not find, or None for another error."""
     found = re.search(UNKNOWN_TABLE, text)
     if found is None:
@@ -156,7 +156,7 @@ def _opened(project: Project) -> Iterator[_Shell]:
         yield _Shell(spark, declared)
 
 
-def _declared(project: Project) -> Declared:
+def _declared(project: Project) -> DeclaredTables:
     manifest = parse(project)
     made_by: dict[str, str] = {}
     columns: set[str] = set()
@@ -175,7 +175,7 @@ def _declared(project: Project) -> Declared:
                 contracts.append(parse_contract(source.to_dict()))
             except UserError as error:
                 typer.echo(f"headwaters: {error}", err=True)
-    return Declared(made_by, frozenset(columns), tuple(contracts))
+    return DeclaredTables(made_by, frozenset(columns), tuple(contracts))
 
 
 def _adopt(spark: SparkSession, project: Project, contracts: tuple[Contract, ...]) -> None:

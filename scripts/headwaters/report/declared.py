@@ -17,7 +17,7 @@ from headwaters.platform.errors import CodedError, UserError
 from headwaters.platform.manifest import parse
 from headwaters.platform.nodes import Node, setting, table_name
 from headwaters.platform.project import Project
-from headwaters.report.facts import Freshness, Outcome
+from headwaters.report.facts import Freshness, ReportedOutcome
 from headwaters.streams.contract import Contract, parse_contract
 
 _OPS = "source.dbt_headwaters.ops."
@@ -100,7 +100,7 @@ def _seconds(threshold: Any) -> float | None:
     return None if count is None else float(count) * _PERIODS[str(threshold["period"])]
 
 
-def outcomes(project: Project) -> dict[str, Outcome]:
+def outcomes(project: Project) -> dict[str, ReportedOutcome]:
     """Return the outcome of each node in dbt's last invocation, by id; {} if there was none.
 
     Raises ValueError and similar errors for a file that dbt did not write.
@@ -111,7 +111,7 @@ def outcomes(project: Project) -> dict[str, Outcome]:
     found = json.loads(file.read_text())
     ended = datetime.fromisoformat(found["metadata"]["generated_at"]).astimezone(UTC)
     return {
-        one["unique_id"]: Outcome(
+        one["unique_id"]: ReportedOutcome(
             str(one["status"]),
             _ended(one["timing"], ended),
             float(one["execution_time"]),

@@ -32,7 +32,7 @@ from openlineage.client.facet_v2 import (
 )
 
 from headwaters.platform.errors import WorkError
-from headwaters.report.facts import Change, Lake, Table
+from headwaters.report.facts import Lake, ReportedTable, TableChange
 
 PRODUCER = "urn:headwaters"
 _RUNS = uuid.uuid5(uuid.NAMESPACE_URL, PRODUCER)
@@ -116,7 +116,9 @@ def _failures(lake: Lake, sent: Sent) -> Iterator[RunEvent]:
                 yield _event(RunState.FAIL, told.at, run, job, [], [])
 
 
-def _complete(job: Job, table: Table, inputs: Sequence[Table], written: Change) -> RunEvent:
+def _complete(
+    job: Job, table: ReportedTable, inputs: Sequence[ReportedTable], written: TableChange
+) -> RunEvent:
     statistics = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(
         rowCount=written.rows, size=written.bytes
     )
@@ -159,7 +161,7 @@ def _job(lake: Lake, name: str, processing: str, owner: str) -> Job:
     return Job(f"headwaters.{lake.project}.{lake.target}", name, facets)
 
 
-def _facets(table: Table) -> dict[str, DatasetFacet]:
+def _facets(table: ReportedTable) -> dict[str, DatasetFacet]:
     fields = [schema_dataset.SchemaDatasetFacetFields(name, kind) for name, kind in table.columns]
     link = symlinks_dataset.Identifier("headwaters", table.name, "TABLE")
     return {

@@ -36,7 +36,7 @@ class Backlog:
 
 
 @dataclass(frozen=True)
-class Stream:
+class ReportedStream:
     """A stream: rows in bronze, open records in quarantine by reason, and its backlog.
 
     `error` is the reason of its last failure. `batches` are the newest ones, oldest first.
@@ -68,7 +68,7 @@ class Stream:
 
 
 @dataclass(frozen=True)
-class Run:
+class ReportedRun:
     """A commit of rows to a model's table: rows changed at most, and bytes written.
 
     `expected_bytes` is the prediction from earlier runs of the same way, see `prediction`.
@@ -83,7 +83,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ReportedOutcome:
     """dbt's result for a model's last run, with `success`, `error` or another status."""
 
     status: str
@@ -109,7 +109,7 @@ class Behind:
 
 
 @dataclass(frozen=True)
-class Model:
+class ReportedModel:
     """A model with a table: its maintenance, its runs, oldest first, and unapplied changes.
 
     `rows` is None if the table does not exist. `runs_every` is the declared value in seconds.
@@ -121,14 +121,14 @@ class Model:
     owner: str
     is_built: bool
     rows: int | None = None
-    runs: tuple[Run, ...] = ()
-    outcome: Outcome | None = None
+    runs: tuple[ReportedRun, ...] = ()
+    outcome: ReportedOutcome | None = None
     behind: tuple[Behind, ...] = ()
     runs_every: float | None = None
     reads: tuple[str, ...] = ()
 
     @property
-    def last(self) -> Run | None:
+    def last(self) -> ReportedRun | None:
         """Return the newest run that changed rows."""
         return self.runs[-1] if self.runs else None
 
@@ -147,7 +147,7 @@ class Need:
 
 
 @dataclass(frozen=True)
-class Change:
+class TableChange:
     """A commit that changed rows of a table: rows changed at most, and bytes written."""
 
     version: int
@@ -157,7 +157,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Table:
+class ReportedTable:
     """A Delta table: its files, the steps that its policy requires, and the readers of old files.
 
     `due` are the steps that `maintain` would take, each with its reason. `kept` is the reason to
@@ -183,7 +183,7 @@ class Table:
     needs: tuple[Need, ...] = ()
     optimized_at: datetime | None = None
     columns: tuple[tuple[str, str], ...] = ()
-    changes: tuple[Change, ...] = ()
+    changes: tuple[TableChange, ...] = ()
 
     @property
     def schema(self) -> str:
@@ -212,7 +212,7 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
-class Expectation:
+class ExpectationHistory:
     """An expectation of a table, with its evaluations, oldest first."""
 
     table: str
@@ -274,17 +274,17 @@ class Lake:
     target: str
     place: str
     at: datetime
-    streams: tuple[Stream, ...] = ()
-    models: tuple[Model, ...] = ()
-    tables: tuple[Table, ...] = ()
-    expectations: tuple[Expectation, ...] = ()
+    streams: tuple[ReportedStream, ...] = ()
+    models: tuple[ReportedModel, ...] = ()
+    tables: tuple[ReportedTable, ...] = ()
+    expectations: tuple[ExpectationHistory, ...] = ()
     operations: tuple[Operation, ...] = ()
     freshness: tuple[Freshness, ...] = ()
     problems: tuple[str, ...] = ()
     edges: tuple[tuple[str, str], ...] = ()
 
 
-def prediction(earlier: Sequence[Run], way: Way, rows: int) -> float | None:
+def prediction(earlier: Sequence[ReportedRun], way: Way, rows: int) -> float | None:
     """Predict the bytes that a run will write in a way, for some changed rows.
 
     It multiplies the rows by the median bytes a row of earlier runs of that way. It returns None

@@ -28,18 +28,18 @@ from headwaters.report.declared import Declared, freshness_of, outcomes, setting
 from headwaters.report.facts import (
     Backlog,
     Batch,
-    Expectation,
+    ExpectationHistory,
     Freshness,
     Kind,
     Lake,
-    Model,
-    Outcome,
-    Stream,
-    Table,
+    ReportedModel,
+    ReportedOutcome,
+    ReportedStream,
+    ReportedTable,
 )
 from headwaters.streams.contract import Contract
 from headwaters.streams.ingestion.status import status
-from headwaters.streams.stream import Stream as Declaration
+from headwaters.streams.stream import Stream
 from headwaters.tables.delta_log import State, state
 
 MOST_BATCHES = 60
@@ -149,7 +149,9 @@ class Gatherer:
         version = newest and (newest.name, newest.stat().st_mtime_ns, len(commits))
         return self._once("state", folder, version, lambda: state(folder))
 
-    def _tables(self, states: Mapping[str, tuple[Path, State]], now: datetime) -> Iterator[Table]:
+    def _tables(
+        self, states: Mapping[str, tuple[Path, State]], now: datetime
+    ) -> Iterator[ReportedTable]:
         paths = {str(folder): name for name, (folder, _) in states.items()}
         found = list(self._stream_positions(states))
         for name, (_, one) in states.items():
@@ -171,15 +173,15 @@ class Gatherer:
 
     def _stream_positions(
         self, states: Mapping[str, tuple[Path, State]]
-    ) -> Iterator[tables.Position]:
+    ) -> Iterator[tables.ReaderPosition]:
         """Yield the positions of streams that read tables of this lake."""
         for contract in self.declared.contracts:
             if contract.stream.source in ("delta", "delta_changes"):
-                stream = Declaration.of(self.project, contract)
+                stream = Stream.of(self.project, contract)
                 at = self._try(contract.name, stream.checkpoint.delta_position)
                 for name, (folder, _) in states.items():
                     if at and lakes.same(folder, stream.path):
-                        yield tables.Position(f"the stream {contract.name}", name, at[0] - 1)
+                        yield tables.ReaderPosition(f"the stream {contract.name}", name, at[0] - 1)
 
     def _kind(self, name: str) -> Kind:
         node = self.declared.tables.get(name)
@@ -193,7 +195,7 @@ class Gatherer:
             return "stream" if setting(node["config"], "stream") else "other"
         return "seed" if node["resource_type"] == "seed" else "model"
 
-    def _freshness(self, made: tuple[Table, ...]) -> Iterator[Freshness]:
+    def _freshness(self, made: tuple[ReportedTable, ...]) -> Iterator[Freshness]:
         changed = {table.name: table.last_change for table in made}
         for name, node in sorted(self.declared.tables.items()):
             if node["resource_type"] == "source" and self._kind(name) != "ops":
@@ -201,9 +203,11 @@ class Gatherer:
 
     # --- models
 
-    def _models(self, states: Mapping[str, tuple[Path, State]]) -> Iterator[Model]:
+    def _models(self, states: Mapping[str, tuple[Path, State]]) -> Iterator[ReportedModel]:
         read = {name: one for name, (_, one) in states.items()}
-        told: dict[str, Outcome] = self._try("dbt's run_results.json", outcomes, self.project) or {}
+        told: dict[str, ReportedOutcome] = (
+            self._try("dbt's run_results.json", outcomes, self.project) or {}
+        )
         for key, node in self.declared.nodes.items():
             if node["resource_type"] in ("model", "snapshot"):
                 name = table_name(node).lower()
@@ -214,7 +218,7 @@ class Gatherer:
 
     # --- streams
 
-    def _streams(self, states: Mapping[str, tuple[Path, State]]) -> Iterator[Stream]:
+    def _streams(self, states: Mapping[str, tuple[Path, State]]) -> Iterator[ReportedStream]:
         batches = self._try("ingestion's journal", self._journal) or {}
         for contract in self.declared.contracts:
             if found := self._try(contract.name, self._stream, contract, states, batches):
@@ -225,7 +229,7 @@ class Gatherer:
         contract: Contract,
         states: Mapping[str, tuple[Path, State]],
         batches: Mapping[str, list[Batch]],
-    ) -> Stream:
+    ) -> ReportedStream:
         told = status(self.project, contract)
         pending = told.pending
         quarantine = states.get(f"{contract.full_name}_quarantine".lower())
@@ -241,7 +245,7 @@ class Gatherer:
                 (its.id, its.version),
                 lambda: records.reasons(folder, [name for name, _ in its.columns]),
             )
-        return Stream(
+        return ReportedStream(
             name=contract.name,
             table=contract.full_name.lower(),
             source=told.source,
@@ -296,7 +300,9 @@ class Gatherer:
         version = its.id, its.version
         return self._try(name, self._once, table, folder, version, lambda: read(folder, has)) or ()
 
-    def _expectations(self, states: Mapping[str, tuple[Path, State]]) -> tuple[Expectation, ...]:
+    def _expectations(
+        self, states: Mapping[str, tuple[Path, State]]
+    ) -> tuple[ExpectationHistory, ...]:
         """Return the evaluated expectations, and those declared that no run has evaluated."""
         found = self._ops(states, "expectations", records.expectations)
         evaluated = {(one.table, one.name) for one in found}
@@ -304,7 +310,9 @@ class Gatherer:
         for name, node in self.declared.tables.items():
             for rule in self._try(name, _rules, node) or ():
                 if (name, rule.name) not in evaluated:
-                    declared.append(Expectation(name, rule.name, rule.expression, rule.on_failure))
+                    declared.append(
+                        ExpectationHistory(name, rule.name, rule.expression, rule.on_failure)
+                    )
         return tuple(sorted((*found, *declared), key=lambda one: (one.table, one.name)))
 
 

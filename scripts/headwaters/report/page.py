@@ -11,13 +11,13 @@ from typing import Literal
 from headwaters.platform.nodes import table_of_hidden
 from headwaters.report.attention import Attention, attention
 from headwaters.report.facts import (
-    Expectation,
+    ExpectationHistory,
     Freshness,
     Lake,
-    Model,
     Operation,
-    Stream,
-    Table,
+    ReportedModel,
+    ReportedStream,
+    ReportedTable,
 )
 from headwaters.report.pages import plots
 from headwaters.report.pages.document import document
@@ -48,7 +48,7 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Part:
+class BarPart:
     """A reason of quarantine as a part of a bar: its start and its width, out of 100."""
 
     reason: str
@@ -62,19 +62,19 @@ class Part:
 class StreamRow:
     """A stream, its bars of rows and of quarantined records, and its quarantine by reason."""
 
-    stream: Stream
+    stream: ReportedStream
     said: Said
     rows: str
     bad: str
     slots: float
-    parts: tuple[Part, ...]
+    parts: tuple[BarPart, ...]
 
 
 @dataclass(frozen=True)
 class ModelRow:
     """A model, its bars of bytes a run, and ticks for predictions."""
 
-    model: Model
+    model: ReportedModel
     said: Said
     bars: str
     ticks: str
@@ -88,7 +88,7 @@ class ModelRow:
 class TableRow:
     """A table, the width of its bar of bytes, and the place of its readers' oldest need, of 100."""
 
-    table: Table
+    table: ReportedTable
     said: Said
     bytes_width: float
     need: float | None
@@ -99,7 +99,7 @@ class TableRow:
 class ExpectationRow:
     """An expectation, and bars of the share of rows that did not meet it."""
 
-    expectation: Expectation
+    expectation: ExpectationHistory
     said: Said
     bars: str
     slots: float
@@ -170,11 +170,11 @@ def render(lake: Lake, state: str = "") -> str:
     )
 
 
-def _in_order(lake: Lake) -> list[Table]:
+def _in_order(lake: Lake) -> list[ReportedTable]:
     """Sort tables: data before headwaters' own, largest first, hidden ones after their model's."""
     named = {one.name: one for one in lake.tables}
 
-    def place(table: Table) -> tuple[bool, int, str, str]:
+    def place(table: ReportedTable) -> tuple[bool, int, str, str]:
         owner = named.get((table_of_hidden(table.name) or (table.name,))[0], table)
         return owner.kind == "ops", -owner.bytes, owner.name, table.name
 
@@ -227,7 +227,7 @@ def _short(count: int) -> str:
 # --- rows of the page's tables
 
 
-def _stream(stream: Stream) -> StreamRow:
+def _stream(stream: ReportedStream) -> StreamRow:
     batches = stream.batches
     most = max((one.rows + one.quarantined for one in batches), default=0)
     rows = plots.bars([one.rows for one in batches], most=most)
@@ -245,16 +245,16 @@ def _stream(stream: Stream) -> StreamRow:
     return StreamRow(stream, said, rows, bad, max(len(batches), 1), tuple(_parts(stream)))
 
 
-def _parts(stream: Stream) -> Iterator[Part]:
+def _parts(stream: ReportedStream) -> Iterator[BarPart]:
     reasons = stream.quarantine or {}
     total, x = sum(reasons.values()), 0.0
     for index, (reason, records) in enumerate(reasons.items()):
         width = 100 * records / total
-        yield Part(clean(reason, 60), records, x, width, index % 4)
+        yield BarPart(clean(reason, 60), records, x, width, index % 4)
         x += width
 
 
-def _model(model: Model, lake: Lake) -> ModelRow:
+def _model(model: ReportedModel, lake: Lake) -> ModelRow:
     runs = model.runs
     known = [run.bytes for run in runs] + [run.expected_bytes or 0 for run in runs]
     most = max(known, default=0)
@@ -269,7 +269,7 @@ def _model(model: Model, lake: Lake) -> ModelRow:
     )
 
 
-def _state_of(model: Model, lake: Lake) -> Said:
+def _state_of(model: ReportedModel, lake: Lake) -> Said:
     if model.outcome and model.outcome.failed:
         return Said("bad", "skipped" if model.outcome.status == "skipped" else "failed")
     if not model.is_built:
@@ -281,7 +281,7 @@ def _state_of(model: Model, lake: Lake) -> Said:
     return Said("warn", "late") if late else Said("good", "changes wait")
 
 
-def _waiting(model: Model, now: datetime) -> tuple[str, str]:
+def _waiting(model: ReportedModel, now: datetime) -> tuple[str, str]:
     """Return how many changed rows wait, and their tables with the time of the oldest change."""
     if not model.behind:
         return "", ""
@@ -290,7 +290,7 @@ def _waiting(model: Model, now: datetime) -> tuple[str, str]:
     return number(rows, "row"), f"{tables}, {ago(model.waiting_since, now)}"
 
 
-def _cost(model: Model) -> str:
+def _cost(model: ReportedModel) -> str:
     """Compare the last run's bytes with the prediction."""
     run = model.last
     if run is None or not run.expected_bytes:
@@ -298,7 +298,7 @@ def _cost(model: Model) -> str:
     return f"{run.bytes / run.expected_bytes * 100:,.0f} % of expected"
 
 
-def _table(table: Table, lake: Lake) -> TableRow:
+def _table(table: ReportedTable, lake: Lake) -> TableRow:
     most = max((one.bytes for one in lake.tables), default=0)
     need = table.oldest_need
     at, text = None, ""
@@ -316,7 +316,7 @@ def _table(table: Table, lake: Lake) -> TableRow:
     return TableRow(table, said, max(width, 1.0) if table.bytes else 0.0, at, text)
 
 
-def _expectation(one: Expectation) -> ExpectationRow:
+def _expectation(one: ExpectationHistory) -> ExpectationRow:
     shares = [e.broken / e.rows if e.rows else 0.0 for e in one.evaluations]
     if one.last is None:
         said = Said("quiet", "never evaluated")
@@ -436,7 +436,7 @@ def _lineage(lake: Lake) -> Graph | None:
     return graph(boxes, lake.edges, lambda name: _box(name, known.get(name), boxes.get(name)))
 
 
-def _box(name: str, table: Table | None, known: tuple[Said, str] | None) -> Box:
+def _box(name: str, table: ReportedTable | None, known: tuple[Said, str] | None) -> Box:
     said, href = known or (Said("quiet", "read"), None)
     schema, _, label = clean(name).rpartition(".")
     rows = "no table" if table is None else f"{_short(table.rows or 0)} rows"

@@ -14,7 +14,7 @@ from typing import Any
 from deltalake import DeltaTable
 
 from headwaters.platform.delta_rs import query, read, without_panic
-from headwaters.report.facts import Evaluation, Expectation, Operation
+from headwaters.report.facts import Evaluation, ExpectationHistory, Operation
 from headwaters.streams.quarantine import has_settled
 
 MOST_OPERATIONS = 200
@@ -58,7 +58,7 @@ def _operation(rows: list[Mapping[str, Any]]) -> Operation:
     )
 
 
-def expectations(table: Path, has: Iterable[str]) -> tuple[Expectation, ...]:
+def expectations(table: Path, has: Iterable[str]) -> tuple[ExpectationHistory, ...]:
     """Return the evaluated expectations, each with its newest evaluations."""
     columns = _selected((*_EXPECTATION, *_COUNTS), has)
     numbered = (
@@ -70,7 +70,7 @@ def expectations(table: Path, has: Iterable[str]) -> tuple[Expectation, ...]:
     for row in _rows(table, sql):
         found[str(row["table_name"]).lower(), str(row["expectation"])].append(row)
     return tuple(
-        Expectation(
+        ExpectationHistory(
             name,
             rule,
             str(rows[-1]["expression"]),

@@ -13,13 +13,13 @@ from headwaters.platform.nodes import Node, owner_of
 from headwaters.platform.units import milliseconds_of
 from headwaters.report.facts import (
     Behind,
-    Change,
     Kind,
-    Model,
     Need,
-    Outcome,
-    Run,
-    Table,
+    ReportedModel,
+    ReportedOutcome,
+    ReportedRun,
+    ReportedTable,
+    TableChange,
     Way,
     prediction,
 )
@@ -36,7 +36,7 @@ _MARGIN = 3600.0
 
 
 @dataclass(frozen=True)
-class Position:
+class ReaderPosition:
     """The last version of a table that a reader has read; with None it reads all of `version`."""
 
     reader: str
@@ -52,7 +52,7 @@ def table_of(
     node: Node | None,
     needs: Sequence[Need],
     now: datetime,
-) -> Table:
+) -> ReportedTable:
     """Return a table's facts from its log and its node. `needs` are the needs of its readers."""
     policy = _policy(node)
     retention = _retention(state.properties)
@@ -76,7 +76,7 @@ def table_of(
             else:
                 due.append(("vacuum", "files that left the table are needed by nobody"))
     changes = [change_of(one) for one in reversed(state.commits) if one.rows]
-    return Table(
+    return ReportedTable(
         name=name,
         place=place,
         kind=kind,
@@ -112,7 +112,7 @@ def _can_be_vacuumed(state: State, now: datetime, retention: float) -> bool:
     return has_removed(removals, vacuumed_before(one.commit for one in state.commits), moment)
 
 
-def positions(name: str, state: State, paths: Mapping[str, str]) -> list[Position]:
+def positions(name: str, state: State, paths: Mapping[str, str]) -> list[ReaderPosition]:
     """Return the positions of a table in others: applied versions, and the source of a clone.
 
     `paths` are the names of tables by their folders. Raises ValueError and similar errors for
@@ -120,13 +120,13 @@ def positions(name: str, state: State, paths: Mapping[str, str]) -> list[Positio
     """
     found = []
     if "headwaters.backup.of" not in state.properties:  # a backup reads no more changes
-        found = [Position(name, table, one) for table, one in applied_versions(state).items()]
+        found = [ReaderPosition(name, table, one) for table, one in applied_versions(state).items()]
     commits = (one.commit for one in state.commits if one.commit.operation == "CLONE")
     cloned = next((commit.parameters for commit in commits), {})
     source, version = cloned.get("source"), cloned.get("sourceVersion")
     for origin in origins_of(source, version, state.properties):
         table = paths.get(origin.source.removeprefix("file:").rstrip("/"), origin.source.lower())
-        found.append(Position(f"the clone {name}", table, origin.version))
+        found.append(ReaderPosition(f"the clone {name}", table, origin.version))
     return found
 
 
@@ -142,7 +142,7 @@ def hidden_tables(state: State) -> int:
     return len((proof.get("stages") or {}).get("tables", ()))
 
 
-def needs_of(name: str, state: State, read: Iterable[Position]) -> list[Need]:
+def needs_of(name: str, state: State, read: Iterable[ReaderPosition]) -> list[Need]:
     """Return the needs of a table's readers: the first commit of rows that each lacks."""
     found = []
     for position in read:
@@ -153,7 +153,7 @@ def needs_of(name: str, state: State, read: Iterable[Position]) -> list[Need]:
     return found
 
 
-def _unread(state: State, version: int) -> list[Change]:
+def _unread(state: State, version: int) -> list[TableChange]:
     """Return the commits of rows after a version, newest first."""
     return [change_of(one) for one in state.commits if one.commit.version > version and one.rows]
 
@@ -162,14 +162,14 @@ def model_of(
     name: str,
     node: Node,
     states: Mapping[str, State],
-    outcome: Outcome | None,
+    outcome: ReportedOutcome | None,
     reads: Sequence[str],
-) -> Model:
+) -> ReportedModel:
     """Return a model's facts from its table's log. `states` are those of all tables, by name."""
     config = node["config"]
     strategy = config.get("incremental_strategy") if config["materialized"] == "incremental" else ""
     every = milliseconds_of(ModelSettings.of(config).runs_every or "")
-    made = Model(
+    made = ReportedModel(
         name=str(node["name"]),
         table=name,
         strategy=str(strategy or config["materialized"]),
@@ -192,21 +192,23 @@ def _behind(state: State, states: Mapping[str, State]) -> Iterator[Behind]:
             yield Behind(table, applied, states[table].version, rows, unread[-1].at)
 
 
-def runs_of(state: State) -> tuple[Run, ...]:
+def runs_of(state: State) -> tuple[ReportedRun, ...]:
     """Return the newest commits that changed rows, oldest first, each with its expected cost."""
-    found: list[Run] = []
+    found: list[ReportedRun] = []
     changed = [one for one in state.commits if one.rows][:MOST_RUNS]
     for one in reversed(changed):
         change, way = change_of(one), way_of(one.commit)
         expected = prediction(found, way, change.rows)
-        found.append(Run(change.version, change.at, way, change.rows, change.bytes, expected))
+        found.append(
+            ReportedRun(change.version, change.at, way, change.rows, change.bytes, expected)
+        )
     return tuple(found)
 
 
-def change_of(logged: Logged) -> Change:
+def change_of(logged: Logged) -> TableChange:
     """Return a commit that changed rows."""
     commit = logged.commit
-    return Change(commit.version, moment(commit.at), logged.rows, logged.bytes_added)
+    return TableChange(commit.version, moment(commit.at), logged.rows, logged.bytes_added)
 
 
 def way_of(commit: Commit) -> Way:

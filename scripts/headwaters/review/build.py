@@ -311,7 +311,7 @@ def moved(table: str, schema: str) -> str:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class BuildOutcome:
     """dbt's result for one node: `message` is its line, `seconds` its duration."""
 
     status: str
@@ -382,7 +382,7 @@ def run(
     command: Sequence[str],
     keys: Iterable[str],
     pins: Mapping[str, Any] | None = None,
-) -> dict[str, Outcome]:
+) -> dict[str, BuildOutcome]:
     """Run dbt over some nodes of a manifest. Return the outcome of each node that ran, by id.
 
     Raises UserError if dbt fails before it runs the first node.
@@ -403,7 +403,7 @@ def run(
         said = " ".join(str(result.exception).split())
         raise UserError("HW_PROJECT", f"dbt {command[0]} in the review: {said}")
     return {
-        one.node.unique_id: Outcome(
+        one.node.unique_id: BuildOutcome(
             str(one.status),
             told(str(one.message or "")),
             float(one.execution_time),

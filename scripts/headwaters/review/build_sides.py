@@ -18,7 +18,7 @@ from headwaters.review import continued
 from headwaters.review import difference as differing
 from headwaters.review.build import (
     BUILD,
-    Outcome,
+    BuildOutcome,
     Pinned,
     Schemas,
     Spark,
@@ -29,9 +29,9 @@ from headwaters.review.build import (
     run,
 )
 from headwaters.review.changes import Changes, Side
-from headwaters.review.continued import Begun, Table
+from headwaters.review.continued import Begun, ProductionTable
 from headwaters.review.costs import Past
-from headwaters.review.facts import Column, Difference, Effort, Finding, Stays
+from headwaters.review.facts import ComparedColumn, Difference, Effort, Finding, Stays
 from headwaters.tables.commits import Commit
 
 # If a larger share of a table's rows differs, the review does not patch a clone of the table.
@@ -46,7 +46,7 @@ class Rows:
     their columns in different orders.
     """
 
-    columns: tuple[Column, ...] = ()
+    columns: tuple[ComparedColumn, ...] = ()
     difference: Difference | None = None
     why_not: str | None = None
     is_reordered: bool = False
@@ -60,8 +60,8 @@ class Known:
     has the reason if differing rows are not due to the branch.
     """
 
-    before: dict[str, Outcome] = field(default_factory=dict)
-    after: dict[str, Outcome] = field(default_factory=dict)
+    before: dict[str, BuildOutcome] = field(default_factory=dict)
+    after: dict[str, BuildOutcome] = field(default_factory=dict)
     rows: dict[str, Rows] = field(default_factory=dict)
     tests: dict[str, list[Finding]] = field(default_factory=dict)
     stays: dict[str, Stays] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class Half:
     name: Literal["base", "head"]
     side: Side
     keys: tuple[str, ...]
-    outcomes: dict[str, Outcome]
+    outcomes: dict[str, BuildOutcome]
     places: dict[str, str] = field(default_factory=dict)
     inputs: dict[str, str] = field(default_factory=dict)
     followed: frozenset[str] = frozenset()
@@ -135,7 +135,7 @@ class Both:
         self.head = Half("head", head, found.built, known.after)
         self.masked = changing.masked(base, head)
         self.largest = largest
-        self.tables: dict[str, Table] = {}
+        self.tables: dict[str, ProductionTable] = {}
         self.cloned: set[str] = set()
         self.commits: dict[str, Commit | None] = {}  # by cloned table
 
@@ -266,7 +266,7 @@ class Both:
             ]
             if lost:
                 why = f"{self.head.side.table(lost[0])}, which it reads, is not built"
-                self.head.outcomes[key] = Outcome("skipped", why, 0.0, {})
+                self.head.outcomes[key] = BuildOutcome("skipped", why, 0.0, {})
             else:
                 possible.append(key)
         return possible
@@ -298,7 +298,7 @@ class Both:
             for parent in node.depends_on.nodes:
                 self.known.tests.setdefault(parent, []).append(finding)
 
-    def _tested(self, half: Half, keys: Sequence[str]) -> dict[str, Outcome]:
+    def _tested(self, half: Half, keys: Sequence[str]) -> dict[str, BuildOutcome]:
         """Run all tests of a side, or only those of some tables."""
         places = {**self.head.inputs, **half.inputs, **half.places}
         manifest = redirected(half.side.manifest, places, self.schemas.records)

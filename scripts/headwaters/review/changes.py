@@ -20,7 +20,7 @@ from headwaters.platform.spark_version import BARE_FUNCTIONS, CHANGING_FUNCTIONS
 from headwaters.platform.sql import renamed
 from headwaters.report.pages.texts import number
 from headwaters.review.contracts import broken
-from headwaters.review.facts import SQL_DIFFERS, Cause, Column, Edge, Finding
+from headwaters.review.facts import SQL_DIFFERS, Cause, ComparedColumn, Edge, Finding
 from headwaters.tables.settings import ModelSettings
 
 if TYPE_CHECKING:
@@ -637,12 +637,12 @@ def columns(
     after: Mapping[str, str],
     changed: Mapping[str, int],
     hidden: frozenset[str],
-) -> tuple[Column, ...]:
+) -> tuple[ComparedColumn, ...]:
     """Return the columns of both sides in the branch's order, with removed columns last."""
     types, kept = ({name.lower(): kind for name, kind in one.items()} for one in (before, after))
     names = [*after, *(name for name in before if name.lower() not in kept)]
     return tuple(
-        Column(
+        ComparedColumn(
             name,
             types.get(name.lower()),
             after.get(name),

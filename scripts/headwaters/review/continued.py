@@ -25,7 +25,7 @@ from headwaters.tables.settings import ModelSettings
 
 
 @dataclass(frozen=True)
-class Table:
+class ProductionTable:
     """A table of production after a run of its model: its version and its applied versions.
 
     `commits` are its newest, newest first.
@@ -60,7 +60,7 @@ def can_continue(node: Node) -> bool:
     return "fail" not in (settings.on_gap or strategy.on_gap, settings.on_foreign_write)
 
 
-def table_of(spark: Spark, name: str) -> Table | None:
+def table_of(spark: Spark, name: str) -> ProductionTable | None:
     """Return a table of production, or None if anything except runs of its model has changed it."""
     try:
         commits = spark.history(name, COMMITS)
@@ -75,7 +75,7 @@ def table_of(spark: Spark, name: str) -> Table | None:
     standing = takewhile(lambda commit: not commit.replaces_all, commits)
     if any(commit.effect.rows and commit.is_operation for commit in standing):
         return None  # an operator repaired it: its SQL gives other rows
-    return Table(name, commits[0].version, applied.inputs, properties, commits)
+    return ProductionTable(name, commits[0].version, applied.inputs, properties, commits)
 
 
 def notes_of(properties: Mapping[str, str]) -> dict[str, str]:
@@ -98,7 +98,7 @@ def are_same(commits: Iterable[Commit], one: Mapping[str, int], version: int) ->
 
 
 def state_of(
-    spark: Spark, table: Table, names: Mapping[str, str], begun: Mapping[str, Begun]
+    spark: Spark, table: ProductionTable, names: Mapping[str, str], begun: Mapping[str, Begun]
 ) -> dict[str, str] | None:
     """Return the properties that describe a clone's state, or None if that state is unknown.
 
@@ -125,7 +125,11 @@ def state_of(
 
 
 def begin(
-    spark: Spark, table: Table, place: str, properties: Mapping[str, str], statement: str = ""
+    spark: Spark,
+    table: ProductionTable,
+    place: str,
+    properties: Mapping[str, str],
+    statement: str = "",
 ) -> Begun | None:
     """Clone a table with other properties and run `statement` on the clone; None if it fails.
 

@@ -35,7 +35,7 @@ class Past:
 
 
 @dataclass(frozen=True)
-class Run:
+class IncrementalRun:
     """An incremental run: rows changed at most, bytes written, seconds since its begin note."""
 
     rows: int
@@ -43,12 +43,12 @@ class Run:
     seconds: float
 
 
-def runs_of(commits: Sequence[Commit]) -> list[Run]:
+def runs_of(commits: Sequence[Commit]) -> list[IncrementalRun]:
     """Return the last incremental runs of a table from its commits, newest first."""
     return list(_runs(commits))[:MOST_RUNS]
 
 
-def _runs(commits: Sequence[Commit]) -> Iterator[Run]:
+def _runs(commits: Sequence[Commit]) -> Iterator[IncrementalRun]:
     for place, commit in enumerate(commits):
         if not commit.effect.rows or commit.replaces_all:
             continue
@@ -56,7 +56,7 @@ def _runs(commits: Sequence[Commit]) -> Iterator[Run]:
         begun = next((one for one in earlier if noted_run(one) or one.effect.rows), None)
         if begun is not None and noted_run(begun):
             written = sum(int(commit.metrics.get(name) or 0) for name in _WRITTEN)
-            yield Run(commit.effect.rows, written, (commit.at - begun.at) / 1000)
+            yield IncrementalRun(commit.effect.rows, written, (commit.at - begun.at) / 1000)
 
 
 def of_a_run(past: Past, rows: int | None = None) -> Effort | None:

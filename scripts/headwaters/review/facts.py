@@ -25,7 +25,7 @@ class Revision:
 
 
 @dataclass(frozen=True)
-class Column:
+class ComparedColumn:
     """A column on both sides; type None means missing. `changed` counts the rows it differs in."""
 
     name: str
@@ -150,7 +150,7 @@ class ModelReview:
     causes: tuple[Cause, ...]
     what_changed: tuple[str, ...]
     not_compared: tuple[str, ...] = ()
-    columns: tuple[Column, ...] = ()
+    columns: tuple[ComparedColumn, ...] = ()
     difference: Difference | None = None
     why_not: str | None = None
     stays: Stays | None = None

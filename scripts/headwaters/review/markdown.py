@@ -16,7 +16,7 @@ from headwaters.report.pages.texts import clean, duration, number
 from headwaters.review import costs
 from headwaters.review.facts import (
     SQL_DIFFERS,
-    Column,
+    ComparedColumn,
     Difference,
     Example,
     Finding,
@@ -180,7 +180,7 @@ def _row(model: ModelReview) -> str:
     return f"| {' | '.join([_cell(model.table), causes, *rows, columns or '—', one_off])} |"
 
 
-def _touched(model: ModelReview) -> list[Column]:
+def _touched(model: ModelReview) -> list[ComparedColumn]:
     """Return the columns that differ, or none for a table that only one side has."""
     return [one for one in model.columns if one.differs and not model.is_one_sided]
 

@@ -9,7 +9,7 @@ from headwaters.analysis import strategy_of
 from headwaters.platform.nodes import Node, table_name
 from headwaters.review import changes as changing
 from headwaters.review import costs
-from headwaters.review.build import Outcome
+from headwaters.review.build import BuildOutcome
 from headwaters.review.build_sides import Known, Rows
 from headwaters.review.changes import Changes, Side
 from headwaters.review.costs import Past
@@ -142,7 +142,7 @@ def _cost(key: str, head: Side, found: Changes, known: Known) -> Cost | None:
     )
 
 
-def _full_seconds(node: Node, outcome: Outcome | None) -> float | None:
+def _full_seconds(node: Node, outcome: BuildOutcome | None) -> float | None:
     """Return the seconds of the base's build if it computed the whole table."""
     if outcome is None or (strategy_of(node["config"]) and outcome.did != "replace"):
         return None

@@ -13,7 +13,7 @@ from headwaters.analysis import strategy_of
 from headwaters.platform.errors import first_line
 from headwaters.review import changes as changing
 from headwaters.review import difference as differing
-from headwaters.review.build import BUILD, COMMITS, Outcome, explained, moved, redirected, run
+from headwaters.review.build import BUILD, COMMITS, BuildOutcome, explained, moved, redirected, run
 from headwaters.review.build_sides import Both
 from headwaters.review.costs import Past
 from headwaters.review.facts import Stays
@@ -90,7 +90,9 @@ def _before_last_change(commits: Sequence[Commit], pinned: Mapping[str, int]) ->
     return next((before for last, before in pairwise(known) if last.effect.rows > 0), None)
 
 
-def _stays(both: Both, key: str, run_up: str, past: Outcome | None, last: Outcome | None) -> Stays:
+def _stays(
+    both: Both, key: str, run_up: str, past: BuildOutcome | None, last: BuildOutcome | None
+) -> Stays:
     for outcome in (past, last):
         if outcome is None or not outcome.is_built:
             return Stays(f"not tried: {outcome.message if outcome else 'dbt did not run it'}", None)
@@ -191,7 +193,7 @@ def _announced(line: str) -> tuple[str, str]:
     return choice, reason
 
 
-def _told(outcome: Outcome) -> tuple[str, str]:
+def _told(outcome: BuildOutcome) -> tuple[str, str]:
     """Parse a run's message into its action and its reason."""
     replaced = re.fullmatch(r"replace: \d+ rows, [^,]+, (.*)", outcome.message)
     if replaced:

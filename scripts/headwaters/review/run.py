@@ -36,7 +36,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Options:
+class ReviewOptions:
     """The options of a review.
 
     `select` restricts the changed models, in dbt's syntax. Tables of more than `largest` rows are
@@ -49,7 +49,7 @@ class Options:
     is_clean: bool = False
 
 
-def review(project: Project, out: Path, options: Options, say: Say) -> int:
+def review(project: Project, out: Path, options: ReviewOptions, say: Say) -> int:
     """Review the files on disk against the merge base of a branch and HEAD; return the exit code.
 
     Writes the facts and the pages into `out`. The exit code is 0 also if rows differ. It is 1 if a
@@ -229,7 +229,7 @@ def _files(found: Changes, *sides: Side) -> list[str]:
 
 
 def _compare(
-    base: Side, head: Side, found: Changes, schemas: Schemas, known: Known, options: Options
+    base: Side, head: Side, found: Changes, schemas: Schemas, known: Known, options: ReviewOptions
 ) -> None:
     spark = Spark(head.project)
     left = clean(spark, schemas.prefix, KEPT)

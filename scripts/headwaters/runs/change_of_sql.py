@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Change:
+class SqlChange:
     """The difference between the model's SQL and the SQL that built the table.
 
     `is_same`: both give the same rows. `patch` converts the table to the new SQL; `is_patched`: an
@@ -33,7 +33,7 @@ class Change:
     why_not: str | None = None
 
 
-def change_since(model: Model, state: TableState, applied: AppliedVersions) -> Change:
+def change_since(model: Model, state: TableState, applied: AppliedVersions) -> SqlChange:
     """Compare the model's SQL with the SQL that built its table.
 
     If a run was interrupted after a patch, the table has the rows of the new SQL, although its
@@ -43,19 +43,19 @@ def change_since(model: Model, state: TableState, applied: AppliedVersions) -> C
     if not patched_by:
         return _change_of(model, state.sql)
     if patched_by != digest(built_by(model.session, model.sql, model.config)):
-        return Change()
+        return SqlChange()
     from headwaters.analysis import Patch
 
-    return Change(patch=Patch([], "", "", "applied by the run before"), is_patched=True)
+    return SqlChange(patch=Patch([], "", "", "applied by the run before"), is_patched=True)
 
 
-def _change_of(model: Model, before: str | None) -> Change:
+def _change_of(model: Model, before: str | None) -> SqlChange:
     """Compare an SQL text with the model's.
 
     If the texts differ, it runs a statement for each input and three over the table, for columns.
     """
     after = built_by(model.session, model.sql, model.config)
-    change = Change(before)
+    change = SqlChange(before)
     if not before or before == after:
         return change
     # importing the parser takes an eighth of a second, and most runs compare nothing

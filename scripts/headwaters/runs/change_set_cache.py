@@ -20,7 +20,7 @@ from headwaters.tables.commits import Range
 
 
 @dataclass(frozen=True)
-class ChangeSet:
+class CachedChangeSet:
     """The changes of a run to a table, in its staging table.
 
     `beside`: the columns that only the staging table has.
@@ -38,9 +38,9 @@ class HandedOn:
         """Start empty."""
         self._lock = threading.Lock()
         # by table, with the models that have not read the change set yet
-        self._kept: dict[tuple[str, ...], tuple[ChangeSet, set[str]]] = {}
+        self._kept: dict[tuple[str, ...], tuple[CachedChangeSet, set[str]]] = {}
 
-    def keep(self, table: str, change_set: ChangeSet, readers: Iterable[str]) -> None:
+    def keep(self, table: str, change_set: CachedChangeSet, readers: Iterable[str]) -> None:
         """Keep a change set for models. It replaces an older one of the same table."""
         with self._lock:
             self._kept[parts_of(table)] = change_set, set(readers)
@@ -53,7 +53,7 @@ class HandedOn:
             released = [table for table, (_, readers) in self._kept.items() if not readers]
             return [self._kept.pop(table)[0].stage for table in released]
 
-    def find(self, changes: Range, reader: str) -> ChangeSet | None:
+    def find(self, changes: Range, reader: str) -> CachedChangeSet | None:
         """Return the change set that has all changes of a table, or None if only the feed has them.
 
         Only for a model that it is kept for. A run may drop it at any moment for other models, such

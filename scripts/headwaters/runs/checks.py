@@ -20,7 +20,7 @@ from headwaters.runs.inputs import (
     without_rows,
 )
 from headwaters.runs.model import Model, names_in
-from headwaters.runs.session import Column, Connection, Session
+from headwaters.runs.session import Connection, DbtColumn, Session
 from headwaters.runs.state import read_state
 from headwaters.runs.strategies import strategy_for
 from headwaters.runs.strategies.base import named
@@ -166,7 +166,7 @@ def raise_undeclared(where: str, source: str, call: str) -> None:
 # --- by columns
 
 
-def check_columns(model: Model, columns: Sequence[Column], inputs: Sequence[Spec]) -> None:
+def check_columns(model: Model, columns: Sequence[DbtColumn], inputs: Sequence[Spec]) -> None:
     """Refuse missing or forbidden columns, and inputs without a change feed.
 
     Raises:
@@ -196,7 +196,7 @@ def check_columns(model: Model, columns: Sequence[Column], inputs: Sequence[Spec
             _check_feed(model, spec["source"])
 
 
-def _check_names_and_types(model: Model, columns: Sequence[Column]) -> None:
+def _check_names_and_types(model: Model, columns: Sequence[DbtColumn]) -> None:
     target, reserved = model.target, {*RESERVED, *model.strategy.reserved}
     taken = [
         column.name
@@ -322,7 +322,7 @@ def refuse_keys_of_lookups(
     return None
 
 
-def check_by_rows(model: Model, inputs: Sequence[Spec], columns: Sequence[Column]) -> None:
+def check_by_rows(model: Model, inputs: Sequence[Spec], columns: Sequence[DbtColumn]) -> None:
     """Try the SQL on a thousand rows of an input, before its first table or if it is new."""
     session, strategy = model.session, strategy_for(model)
     tried = strategy.tried_rows(inputs)
@@ -339,7 +339,7 @@ def check_by_rows(model: Model, inputs: Sequence[Spec], columns: Sequence[Column
             raise UserError("HW_ROWS_DIFFER", strategy.difference_text(tried.spec, name))
 
 
-def may_repeat_keys(model: Model, columns: Sequence[Column]) -> bool:
+def may_repeat_keys(model: Model, columns: Sequence[DbtColumn]) -> bool:
     """Return true if the costly search for repeated keys is worthwhile.
 
     Texts are compared by a hash of 64 bits. If a key column is an integer, 64 of its values form

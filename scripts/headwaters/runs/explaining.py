@@ -12,12 +12,14 @@ from headwaters.runs.model import Model
 from headwaters.runs.plan import Plan
 from headwaters.runs.planning import make_plan
 from headwaters.runs.proving import refusal
-from headwaters.runs.session import Relation, Session
+from headwaters.runs.session import DbtRelation, Session
 from headwaters.runs.settling import settle
 from headwaters.runs.state import read_state
 
 
-def explain(session: Session, node: Mapping[str, Any], code: str, relation: Relation | None) -> str:
+def explain(
+    session: Session, node: Mapping[str, Any], code: str, relation: DbtRelation | None
+) -> str:
     """Explain the next run of a model and the reasons for it.
 
     Raises:

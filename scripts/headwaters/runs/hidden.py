@@ -14,7 +14,7 @@ from typing import Any
 from headwaters.analysis import with_names
 from headwaters.runs.inputs import Spec, marked
 from headwaters.runs.model import Model
-from headwaters.runs.session import Config, Connection, Relation
+from headwaters.runs.session import Config, Connection, DbtRelation
 from headwaters.tables.properties import declared_properties
 
 # Properties that concern the model's own columns and readers.
@@ -29,7 +29,7 @@ _OF_MODEL = (
 )
 
 
-def hidden_table(target: Relation, number: int) -> Relation:
+def hidden_table(target: DbtRelation, number: int) -> DbtRelation:
     """Return a hidden table of a model's table."""
     name = f"{target.identifier}__hw_stage_{number}"
     return target.incorporate(path={"identifier": name}, type="table", is_delta=True)
@@ -66,7 +66,7 @@ def _config(model: Model, stage: Mapping[str, Any]) -> Config:
     }
 
 
-def drop_hidden_tables(connection: Connection, target: Relation, proof: str | None) -> None:
+def drop_hidden_tables(connection: Connection, target: DbtRelation, proof: str | None) -> None:
     """Drop the hidden tables of a table, which its property `headwaters.proof` names."""
     for number in range(1, _count(proof) + 1):
         connection.drop(hidden_table(target, number))

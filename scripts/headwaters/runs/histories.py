@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from headwaters.analysis import Token, parts_of, tokens
-from headwaters.runs.no_op_cache import Commit as Newest
+from headwaters.runs.no_op_cache import NewestCommit
 from headwaters.tables.commits import Commit
 
 Table = tuple[str, ...]
@@ -41,7 +41,7 @@ _BEFORE_NAME |= {"exists"}
 
 
 @dataclass(frozen=True)
-class Question:
+class HistoryQuery:
     """A query for a table's history, and the writes that preceded it."""
 
     table: Table
@@ -72,7 +72,7 @@ class Histories:
         self._written_anywhere = 0
         # The tables that have not changed since an earlier invocation saw them, and the time of
         # that check.
-        self._unchanged: dict[Table, Newest] = {}
+        self._unchanged: dict[Table, NewestCommit] = {}
         self._looked_at: float | None = None
         self._looking = threading.Lock()
 
@@ -105,14 +105,14 @@ class Histories:
         with self._lock:
             return self._turns[parts_of(table)]
 
-    def question(self, table: str, limit: int) -> Question:
+    def question(self, table: str, limit: int) -> HistoryQuery:
         """Return the token that `answer` needs with the result."""
         name = parts_of(table)
         with self._lock:
             written = self._written_anywhere, self._written[name]
-        return Question(name, written, self._clock(), limit)
+        return HistoryQuery(name, written, self._clock(), limit)
 
-    def answer(self, question: Question, commits: Sequence[Commit]) -> None:
+    def answer(self, question: HistoryQuery, commits: Sequence[Commit]) -> None:
         """Keep the result, unless the table was written to since the question."""
         is_complete = len(commits) < question.limit
         with self._lock:
@@ -122,7 +122,9 @@ class Histories:
                     tuple(commits), question.asked_at, is_complete
                 )
 
-    def unchanged(self, table: str, look: Callable[[], Mapping[str, Newest]]) -> Newest | None:
+    def unchanged(
+        self, table: str, look: Callable[[], Mapping[str, NewestCommit]]
+    ) -> NewestCommit | None:
         """Return the newest commit of a table if an earlier invocation already saw it.
 
         `look` returns those of all such tables. It is called once, and again after a minute.
@@ -133,7 +135,7 @@ class Histories:
         with self._lock:
             return self._unchanged.get(parts_of(table))
 
-    def _look(self, look: Callable[[], Mapping[str, Newest]]) -> None:
+    def _look(self, look: Callable[[], Mapping[str, NewestCommit]]) -> None:
         with self._lock:
             at, anywhere, written = self._clock(), self._written_anywhere, self._written.copy()
         found = {parts_of(name): newest for name, newest in look().items()}
@@ -159,13 +161,13 @@ class Histories:
 
 
 @dataclass(frozen=True)
-class Written:
+class StatementTarget:
     """The target of a statement: `table`, or any table if it is None."""
 
     table: Table | None
 
 
-def written_by(sql: str) -> Written | None:
+def written_by(sql: str) -> StatementTarget | None:
     """Return the target of a statement, or None if it only reads.
 
     A statement of an unknown kind may write to any table, and so may one that names a path or omits
@@ -176,11 +178,11 @@ def written_by(sql: str) -> Written | None:
     if verb in _READS or (verb in ("with", "from") and not _READS_OR_WRITES.search(sql)):
         return None
     if verb not in _WRITES:
-        return Written(None)
+        return StatementTarget(None)
     name = _name_after(words)
     if len(name) < 2 or name[-2] == "delta" or re.search(r"\brename\b", sql, re.IGNORECASE):
-        return Written(None)
-    return Written(name[-2:])
+        return StatementTarget(None)
+    return StatementTarget(name[-2:])
 
 
 def _name_after(words: Iterable[Token]) -> Table:

@@ -39,7 +39,7 @@ def other_format(table: str, node: Node) -> Problem:
 
 
 @dataclass(frozen=True)
-class Field:
+class LoggedColumn:
     """A column of a table, by the schema in its log."""
 
     name: str
@@ -101,7 +101,8 @@ def _lost_columns(
         yield "columns that its log no longer describes"
         return
     fields = [
-        Field(one["name"], one["nullable"], one["metadata"]) for one in json.loads(schema)["fields"]
+        LoggedColumn(one["name"], one["nullable"], one["metadata"])
+        for one in json.loads(schema)["fields"]
     ]
     kept = {name.lower() for name in columns}
     declared = created_checks(node)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
 
-from headwaters.analysis import Strategy, expectations_of, prepared, strategy_of
+from headwaters.analysis import StrategyFacts, expectations_of, prepared, strategy_of
 from headwaters.platform.nodes import as_tuple
 from headwaters.platform.sql import identifier
 from headwaters.runs import change_set_cache as handed_on
 from headwaters.runs.decisions import Refresh
 from headwaters.runs.inputs import with_one_version_each
-from headwaters.runs.session import Column, Config, Relation, Session
+from headwaters.runs.session import Config, DbtColumn, DbtRelation, Session
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class Model:
     """
 
     node: Mapping[str, Any]
-    target: Relation
-    existing: Relation | None
+    target: DbtRelation
+    existing: DbtRelation | None
     code: str
     config: Config
     session: Session
@@ -43,7 +43,7 @@ class Model:
         return existing is not None and bool(existing.is_delta) and not existing.is_view
 
     @cached_property
-    def strategy(self) -> Strategy:
+    def strategy(self) -> StrategyFacts:
         """Return the strategy that maintains it."""
         strategy = strategy_of(self.config)
         assert strategy is not None
@@ -177,7 +177,7 @@ def names_in(config: Config, setting: str) -> list[str]:
     return list(as_tuple(config.get(setting)))
 
 
-def spelled(names: Sequence[str], columns: Sequence[Column]) -> list[str]:
+def spelled(names: Sequence[str], columns: Sequence[DbtColumn]) -> list[str]:
     """Return the columns that a setting names, with the model's upper and lower case."""
     letters = {column.name.lower(): column.name for column in columns}
     return [letters.get(name.lower(), name) for name in names]

@@ -38,7 +38,7 @@ Ask = Callable[[str], Rows]  # runs a statement; returns no rows if it fails
 Locate = Callable[[str], str | None]  # returns the location of a table
 
 
-class Commit(BaseModel):
+class NewestCommit(BaseModel):
     """The newest commit of a table at the time of the check, and its file.
 
     `at` is the time in the table's history, in milliseconds. `modified` is that of the file system,
@@ -54,7 +54,7 @@ class Commit(BaseModel):
     length: int
 
 
-class Plan(BaseModel):
+class NoOpPlan(BaseModel):
     """A plan without work for a model whose tables were at these commits.
 
     It has the version and time of each table, because another model may have seen a newer one
@@ -68,8 +68,8 @@ class Plan(BaseModel):
 class Kept(BaseModel):
     """The data that one invocation stores for the next, by the name of a table or model."""
 
-    tables: dict[str, Commit] = {}
-    models: dict[str, Plan] = {}
+    tables: dict[str, NewestCommit] = {}
+    models: dict[str, NoOpPlan] = {}
 
 
 class Unchanged:
@@ -82,9 +82,11 @@ class Unchanged:
             self.kept = Kept.model_validate_json(file.read_bytes())
         except (OSError, ValidationError):
             self.kept = Kept()
-        self._noted: dict[str, Plan] = {}
+        self._noted: dict[str, NoOpPlan] = {}
 
-    def is_planned(self, model: str, digest: str, find: Callable[[str], Commit | None]) -> bool:
+    def is_planned(
+        self, model: str, digest: str, find: Callable[[str], NewestCommit | None]
+    ) -> bool:
         """Return true if a model had nothing to do, and everything is unchanged since.
 
         `find` returns the newest commit of a table that has not changed since it was stored.
@@ -94,7 +96,7 @@ class Unchanged:
             return False
         return all(_is_at(find(table), at) for table, at in plan.tables.items())
 
-    def look(self, models: Iterable[str], locate: Locate, ask: Ask) -> dict[str, Commit]:
+    def look(self, models: Iterable[str], locate: Locate, ask: Ask) -> dict[str, NewestCommit]:
         """Return the tables of models whose stored commit is still the newest, by name."""
         plans = [self.kept.models[model] for model in models if model in self.kept.models]
         there = {
@@ -117,7 +119,7 @@ class Unchanged:
         named = {name_of(one): (at["version"], at["at"]) for one, at in tables.items()}
         if None not in named:
             tables_of_plan = {name: at for name, at in named.items() if name is not None}
-            self._noted[model] = Plan(digest=digest, tables=tables_of_plan)
+            self._noted[model] = NoOpPlan(digest=digest, tables=tables_of_plan)
 
     def keep(self, locate: Locate, ask: Ask) -> None:
         """Write the notes, except those of models with a table whose log cannot be read."""
@@ -136,7 +138,7 @@ class Unchanged:
             version, at = new[name]
             file = files.get(file_of(place, version))
             if file:
-                self.kept.tables[name] = Commit(
+                self.kept.tables[name] = NewestCommit(
                     location=place, version=version, at=at, modified=file[0], length=file[1]
                 )
         for model, plan in self._noted.items():
@@ -148,7 +150,7 @@ class Unchanged:
             write(self._file, self.kept.model_dump_json())
 
 
-def _is_at(commit: Commit | None, at: tuple[int, int]) -> bool:
+def _is_at(commit: NewestCommit | None, at: tuple[int, int]) -> bool:
     return commit is not None and (commit.version, commit.at) == at
 
 

@@ -27,7 +27,7 @@ from headwaters.runs.replacing import (
     properties_of_replacement,
     written_by_replacement,
 )
-from headwaters.runs.session import Column, Connection, Relation
+from headwaters.runs.session import Connection, DbtColumn, DbtRelation
 from headwaters.runs.staging import look_at, look_without_key
 from headwaters.runs.state import (
     built_by,
@@ -109,7 +109,7 @@ def _replace_by_patched(model: Model, plan: Plan) -> Patched:
     )
 
 
-def _inserted_sql(model: Model, plan: Plan, columns: Sequence[Column]) -> str:
+def _inserted_sql(model: Model, plan: Plan, columns: Sequence[DbtColumn]) -> str:
     """Return the rows that only the new SQL gives at the applied versions."""
     assert plan.patch is not None
     sql = at_versions(model.sql, versions_of(plan.inputs))
@@ -142,7 +142,7 @@ def _patch_rows(model: Model, plan: Plan) -> tuple[int, int] | str:
     return done
 
 
-def _insert_rows(model: Model, plan: Plan, stage: Relation) -> tuple[int, int] | str:
+def _insert_rows(model: Model, plan: Plan, stage: DbtRelation) -> tuple[int, int] | str:
     columns = model.session.connection.columns_of(model.target)
     look = _stage_patch(model, plan, stage)
     if isinstance(look, str):
@@ -154,7 +154,7 @@ def _insert_rows(model: Model, plan: Plan, stage: Relation) -> tuple[int, int] |
     return written.refused or (look.inserted, look.deleted)
 
 
-def _stage_patch(model: Model, plan: Plan, stage: Relation) -> Look | str:
+def _stage_patch(model: Model, plan: Plan, stage: DbtRelation) -> Look | str:
     """Stage the inserted and deleted rows. Return their inspection, or the reason of a refusal."""
     session, patch = model.session, plan.patch
     assert patch is not None

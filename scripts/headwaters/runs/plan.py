@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from headwaters.runs.decisions import Decision, Size
 from headwaters.runs.inputs import Spec
 from headwaters.runs.recovery import Inputs
-from headwaters.runs.session import Relation
+from headwaters.runs.session import DbtRelation
 from headwaters.tables.commits import Range
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Plan:
     is_patched: bool = False
     built_by: str | None = None
     facts: Facts = field(default_factory=Facts)
-    stored: tuple[Relation, ...] = ()
+    stored: tuple[DbtRelation, ...] = ()
 
     def decided(self, decision: Decision) -> Plan:
         """Return the plan with a decision."""

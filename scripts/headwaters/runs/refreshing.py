@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headwaters.platform.errors import UserError
-from headwaters.runs.session import Relation, Session
+from headwaters.runs.session import DbtRelation, Session
 from headwaters.runs.strategies.base import named
 from headwaters.runs.work import quoted_names
 
@@ -14,7 +14,7 @@ from headwaters.runs.work import quoted_names
 def differences_sql(
     session: Session,
     node: Mapping[str, Any],
-    relation: Relation,
+    relation: DbtRelation,
     full_refresh: str | None,
     sample_keys: int | None,
 ) -> str:

@@ -14,7 +14,7 @@ from headwaters.runs.hidden import drop_hidden_tables
 from headwaters.runs.layout import layout_note
 from headwaters.runs.model import Model, names_in, spelled
 from headwaters.runs.plan import Plan
-from headwaters.runs.session import Column, Relation
+from headwaters.runs.session import DbtColumn, DbtRelation
 from headwaters.runs.state import drop_interrupted, state_properties
 from headwaters.runs.strategies import strategy_for
 from headwaters.runs.strategies.base import raise_repeated_keys
@@ -81,7 +81,7 @@ def written_by_replacement(model: Model, audit: str = "") -> Replacement:
 
 
 def properties_of_replacement(
-    model: Model, plan: Plan, columns: Sequence[Column]
+    model: Model, plan: Plan, columns: Sequence[DbtColumn]
 ) -> dict[str, str]:
     """Return the declared properties of the table, and those that record its state."""
     properties = dict(created_properties(model.config))
@@ -101,7 +101,7 @@ def properties_of_replacement(
 
 
 def create_sql(
-    model: Model, rows: str, properties: dict[str, str], columns: Sequence[Column]
+    model: Model, rows: str, properties: dict[str, str], columns: Sequence[DbtColumn]
 ) -> str:
     """Return the statement that replaces the table."""
     clustering = spelled(names_in(model.config, "cluster_by"), columns)
@@ -109,7 +109,9 @@ def create_sql(
     return str(model.session.macros("hw_create_or_replace_sql", *arguments))
 
 
-def _create(model: Model, rows: str, properties: dict[str, str], columns: Sequence[Column]) -> None:
+def _create(
+    model: Model, rows: str, properties: dict[str, str], columns: Sequence[DbtColumn]
+) -> None:
     """Create or replace the table.
 
     A column of an input with a DEFAULT keeps it in Spark's SELECT. Delta refuses such a table
@@ -126,7 +128,7 @@ def _create(model: Model, rows: str, properties: dict[str, str], columns: Sequen
         session.connection.execute(create_sql(model, rows, properties, columns))
 
 
-def _rows_of_table(model: Model, columns: Sequence[Column]) -> str:
+def _rows_of_table(model: Model, columns: Sequence[DbtColumn]) -> str:
     """Return the SQL of the table's rows. Refuse repeated keys in it, or by a query before it."""
     strategy, keys, session = strategy_for(model), model.keys, model.session
     rows = strategy.full_refresh_sql(model.sql, columns)
@@ -141,7 +143,7 @@ def _rows_of_table(model: Model, columns: Sequence[Column]) -> str:
     return rows
 
 
-def _stage(model: Model, stage: Relation, rows: str, columns: Sequence[Column]) -> str:
+def _stage(model: Model, stage: DbtRelation, rows: str, columns: Sequence[DbtColumn]) -> str:
     """Stage the rows of a table with expectations. Return the result of the audit step."""
     session = model.session
     session.connection.execute(

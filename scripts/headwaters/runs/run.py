@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from jinja2.filters import do_filesizeformat
 
 from headwaters.platform.errors import UserError
-from headwaters.runs.change_set_cache import ChangeSet as HandedOnChangeSet
+from headwaters.runs.change_set_cache import CachedChangeSet
 from headwaters.runs.comparing import compared, message_of, size_after
 from headwaters.runs.gaps import fail_on_gap
 from headwaters.runs.inputs import versions_of
@@ -222,7 +222,7 @@ def _hand_on_or_drop(model: Model, change_set: ChangeSet) -> None:
         drop_staging_table(model.session.connection, stage)
         return
     beside = tuple(model.beside_names)
-    handed_on = HandedOnChangeSet(model.session.run_id, str(stage), beside)
+    handed_on = CachedChangeSet(model.session.run_id, str(stage), beside)
     model.session.handed_on.keep(str(model.target), handed_on, served)
 
 

@@ -15,7 +15,7 @@ Config = Mapping[str, Any]
 Row = Any  # by name and by position, as agate's rows
 
 
-class Column(Protocol):
+class DbtColumn(Protocol):
     """A column as dbt describes it."""
 
     name: str
@@ -26,7 +26,7 @@ class Column(Protocol):
         """Return the name for SQL."""
 
 
-class Relation(Protocol):
+class DbtRelation(Protocol):
     """A table or view as dbt describes it."""
 
     schema: Any
@@ -40,7 +40,7 @@ class Relation(Protocol):
     def is_delta(self) -> Any:
         """Return true if it is a Delta table."""
 
-    def incorporate(self, **changes: Any) -> Relation:
+    def incorporate(self, **changes: Any) -> DbtRelation:
         """Return a changed copy of the relation."""
 
 
@@ -72,16 +72,16 @@ class Connection(Protocol):
     def hide(self, name: str) -> None:
         """Drop such a view, if there is one. Runs no statement."""
 
-    def columns(self, sql: str) -> Sequence[Column]:
+    def columns(self, sql: str) -> Sequence[DbtColumn]:
         """Return the columns of a query."""
 
-    def columns_of(self, table: Relation) -> Sequence[Column]:
+    def columns_of(self, table: DbtRelation) -> Sequence[DbtColumn]:
         """Return the columns of a table."""
 
     def history(self, table: object, limit: int) -> list[Commit]:
         """Return the newest commits of a table, newest first."""
 
-    def drop(self, relation: Relation) -> None:
+    def drop(self, relation: DbtRelation) -> None:
         """Drop a table or a view."""
 
 
@@ -126,7 +126,7 @@ class Session(Protocol):
         The cached ones suffice if they have the version `up_to` and reach back to `back_to`.
         """
 
-    def columns_at(self, table: str, commit: Mapping[str, Any]) -> Sequence[Column]:
+    def columns_at(self, table: str, commit: Mapping[str, Any]) -> Sequence[DbtColumn]:
         """Return the columns of a table at a commit, by its `version` and `at`."""
 
     def run_config(self, node: Mapping[str, Any]) -> Config:
@@ -137,7 +137,7 @@ class Session(Protocol):
     ) -> Problem | None:
         """Return the reason that SQL beyond the analysis cannot build a table, or None."""
 
-    def cached(self, relation: Relation) -> Relation | None:
+    def cached(self, relation: DbtRelation) -> DbtRelation | None:
         """Return a relation from dbt's cache, or None if it does not exist."""
 
     def note_unchanged(

@@ -38,7 +38,7 @@ from headwaters.runs.views import text_of_view, view_of
 
 
 @dataclass(frozen=True)
-class Settled:
+class SettledModel:
     """The SQL of a model with its inputs marked, and its settings."""
 
     code: str
@@ -47,7 +47,7 @@ class Settled:
 
 def settle(
     session: Session, node: Mapping[str, Any], code: str, properties: Mapping[str, str]
-) -> Settled:
+) -> SettledModel:
     """Return a model's SQL and settings; for plain SQL both are derived.
 
     `properties`: those of its table. Its derivation is valid if it is of the same SQL.
@@ -56,14 +56,14 @@ def settle(
         UserError: the model cannot be maintained.
     """
     if node["config"].get("incremental_strategy") != "auto":
-        return Settled(code, session.run_config(node))
+        return SettledModel(code, session.run_config(node))
     where = f"{node['name']} ({node['original_file_path']}, incremental_strategy: auto)"
     _check(where, code)
     config = session.run_config(node)
     versions: dict[str, dict[str, int]] = {}
     neutral = _neutral_sql(session, where, node, code, versions)
     if session.is_empty or session.is_sample:
-        return Settled(neutral, {**config, "incremental_strategy": "replace"})
+        return SettledModel(neutral, {**config, "incremental_strategy": "replace"})
     derivation = _derivation(session, where, neutral, config, properties)
     roles = derivation["inputs"]
     replacements = {
@@ -80,7 +80,7 @@ def settle(
         "leads": derivation["leads"],
         "stages": derivation["stages"],
     }
-    return Settled(with_inputs(neutral, replacements), settings)
+    return SettledModel(with_inputs(neutral, replacements), settings)
 
 
 def _check(where: str, code: str) -> None:

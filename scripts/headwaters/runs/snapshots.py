@@ -11,14 +11,14 @@ from typing import Any
 
 from headwaters.platform.nodes import Node, as_tuple
 from headwaters.platform.problems import Problem
-from headwaters.runs.stock import Column, loses_values
+from headwaters.runs.stock import StockColumn, loses_values
 
 
 def snapshot_problems(
     node: Node,
     strategy: Mapping[str, Any],
     flags: Any,
-    given: Sequence[Column],
+    given: Sequence[StockColumn],
     held: Sequence[Any],
     rows: Sequence[Mapping[str, Any]],
 ) -> list[Problem]:
@@ -43,7 +43,7 @@ def _of_part(strategy: Mapping[str, Any], flags: Any, held: Sequence[Any]) -> It
         )
 
 
-def _of_types(given: Sequence[Column], held: Sequence[Any]) -> Iterator[Problem]:
+def _of_types(given: Sequence[StockColumn], held: Sequence[Any]) -> Iterator[Problem]:
     types = {column.name.lower(): column.dtype for column in held}
     for column in given:
         before = types.get(column.key)

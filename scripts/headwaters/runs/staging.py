@@ -12,7 +12,7 @@ from headwaters.runs.checks import refuse_keys_of_lookups
 from headwaters.runs.client_rows import ClientRows
 from headwaters.runs.decisions import is_small_change
 from headwaters.runs.model import Model
-from headwaters.runs.session import Column, Relation
+from headwaters.runs.session import DbtColumn, DbtRelation
 from headwaters.runs.state import note_run
 from headwaters.runs.strategies import strategy_for
 from headwaters.runs.strategies.base import Look
@@ -23,9 +23,9 @@ from headwaters.runs.work import Work, drop_staging_table, staging_table, stagin
 class ChangeSet:
     """A staged change set; `columns` and `bounds` are those of its query."""
 
-    stage: Relation
+    stage: DbtRelation
     look: Look
-    columns: Sequence[Column]
+    columns: Sequence[DbtColumn]
     bounds: Sequence[Any]
 
 
@@ -90,7 +90,7 @@ def _may_be_small(work: Work) -> bool:
 
 
 def _collect(
-    work: Work, columns: Sequence[Column], bounds: Sequence[Any]
+    work: Work, columns: Sequence[DbtColumn], bounds: Sequence[Any]
 ) -> ChangeSet | NotStaged | None:
     """Bring the change set to the client, inspect it there, and show it to Spark as a view.
 
@@ -115,7 +115,7 @@ def _collect(
 MOST_LISTED = 1000
 
 
-def look_at(model: Model, stage: Relation, bounds: Sequence[Any] = ()) -> Look:
+def look_at(model: Model, stage: DbtRelation, bounds: Sequence[Any] = ()) -> Look:
     """Return the inspection of a change set for the rest of the run.
 
     `bounds` are those of the comparison of the change set, keys first.
@@ -183,7 +183,7 @@ def look_at_rows(model: Model, rows: ClientRows) -> Look:
     )
 
 
-def look_without_key(model: Model, stage: Relation) -> Look:
+def look_without_key(model: Model, stage: DbtRelation) -> Look:
     """Return the inspection of a change set of a table without a unique_key."""
     session = model.session
     sql = session.macros("hw_inspection_without_key_sql", model.target, stage)

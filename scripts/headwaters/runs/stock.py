@@ -38,7 +38,7 @@ _BOUNDS = {
 
 
 @dataclass(frozen=True)
-class Column:
+class StockColumn:
     """A column of a table or of a query, and its type."""
 
     name: str
@@ -51,13 +51,13 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Table:
+class StockTable:
     """The table that receives a batch.
 
     `filled`: the columns that Delta computes if a statement omits them; None if unknown.
     """
 
-    columns: Sequence[Column]
+    columns: Sequence[StockColumn]
     partitioned_by: Sequence[str] = ()
     clustered_by: Sequence[str] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -95,7 +95,7 @@ class Merge:
 
 
 @dataclass(frozen=True)
-class Write:
+class StockWrite:
     """A decision about the write of a batch, or the `problem` that forbids it.
 
     - `columns`: the statement names them; if it `evolves`, it adds those that the table lacks
@@ -109,7 +109,7 @@ class Write:
     evolves: bool = False
     casts: Mapping[str, str] = field(default_factory=dict)
     dropped: Sequence[str] = ()
-    widened: Sequence[Column] = ()
+    widened: Sequence[StockColumn] = ()
     period: Period | None = None
     overwrites: str | None = None
     merge: Merge | None = None
@@ -119,18 +119,18 @@ class _Refused(Exception):
     """A refusal of a write, with a code and a text."""
 
 
-def columns_of(rows: Iterable[Sequence[Any]]) -> list[Column]:
+def columns_of(rows: Iterable[Sequence[Any]]) -> list[StockColumn]:
     """Return the columns of a query from the rows of DESCRIBE QUERY."""
-    return [Column(str(row[0]), str(row[1])) for row in rows]
+    return [StockColumn(str(row[0]), str(row[1])) for row in rows]
 
 
 def table_of(
     columns: Iterable[Any], detail: Mapping[str, Any], fields: Iterable[Mapping[str, Any]] | None
-) -> Table:
+) -> StockTable:
     """Return a table from dbt's columns, its row of DESCRIBE DETAIL and its log's schema."""
     filled = None if fields is None else frozenset(_filled(fields))
-    return Table(
-        columns=[Column(column.name, column.dtype) for column in columns],
+    return StockTable(
+        columns=[StockColumn(column.name, column.dtype) for column in columns],
         partitioned_by=as_names(detail["partitionColumns"]),
         clustered_by=as_names(detail["clusteringColumns"]),
         properties={name: str(value) for name, value in as_mapping(detail["properties"]).items()},
@@ -149,7 +149,7 @@ def _filled(fields: Iterable[Mapping[str, Any]]) -> Iterator[str]:
             yield str(one["name"]).lower()
 
 
-def write_of(node: Node, batch: Sequence[Column], table: Table | None) -> Write:
+def write_of(node: Node, batch: Sequence[StockColumn], table: StockTable | None) -> StockWrite:
     """Decide the write of a batch with these columns; `table` is None if the run creates it."""
     config = node["config"]
     strategy = config.get("incremental_strategy") or "append"
@@ -159,13 +159,13 @@ def write_of(node: Node, batch: Sequence[Column], table: Table | None) -> Write:
         if table is None:
             if strategy == "merge":
                 _check_names(settings, [column.key for column in batch])
-            return Write(period=period)
+            return StockWrite(period=period)
         changes = _columns(settings, strategy, batch, table)
         merge = _merge(settings, changes, batch) if strategy == "merge" else None
         overwrites = _overwrite(config, table) if strategy == "insert_overwrite" else None
     except _Refused as refused:
         code, text = refused.args
-        return Write(problem=Problem(code, f"{_place(node, strategy)} {text}"))
+        return StockWrite(problem=Problem(code, f"{_place(node, strategy)} {text}"))
     return replace(changes, period=period, overwrites=overwrites, merge=merge)
 
 
@@ -193,8 +193,8 @@ def without_end(sql: str) -> str:
 
 
 def _columns(
-    settings: StockSettings, strategy: str, batch: Sequence[Column], table: Table
-) -> Write:
+    settings: StockSettings, strategy: str, batch: Sequence[StockColumn], table: StockTable
+) -> StockWrite:
     """Return the columns that the statement names, and the necessary changes before it."""
     mode = settings.on_schema_change
     there = {column.key: column for column in table.columns}
@@ -223,7 +223,7 @@ def _columns(
         )
     adds = evolves or mode in ("append_new_columns", "sync_all_columns")
     names = [there[column.key].name for column in batch if column.key in there]
-    write = Write(
+    write = StockWrite(
         columns=[*names, *(column.name for column in new if adds)], evolves=bool(adds and new)
     )
     if mode != "sync_all_columns":
@@ -236,11 +236,11 @@ def _columns(
     return replace(
         write,
         dropped=[column.name for column in missing],
-        widened=[Column(there[column.key].name, column.type) for column in retyped],
+        widened=[StockColumn(there[column.key].name, column.type) for column in retyped],
     )
 
 
-def _casts(retyped: Sequence[Column], there: Mapping[str, Column]) -> dict[str, str]:
+def _casts(retyped: Sequence[StockColumn], there: Mapping[str, StockColumn]) -> dict[str, str]:
     """Return the casts to types of the table. Refuse one that loses data."""
     casts = {}
     for column in retyped:
@@ -256,7 +256,7 @@ def _casts(retyped: Sequence[Column], there: Mapping[str, Column]) -> dict[str, 
     return casts
 
 
-def _check_values(retyped: Sequence[Column], there: Mapping[str, Column]) -> None:
+def _check_values(retyped: Sequence[StockColumn], there: Mapping[str, StockColumn]) -> None:
     """Refuse a column whose values Spark would round or cut to the type of the table."""
     for column in retyped:
         held = there[column.key]
@@ -269,7 +269,7 @@ def _check_values(retyped: Sequence[Column], there: Mapping[str, Column]) -> Non
             )
 
 
-def _check_drops(missing: Sequence[Column], table: Table) -> None:
+def _check_drops(missing: Sequence[StockColumn], table: StockTable) -> None:
     fixed = {name.lower() for name in (*table.partitioned_by, *table.clustered_by)}
     for column in missing:
         if column.key in fixed:
@@ -288,7 +288,9 @@ def _check_drops(missing: Sequence[Column], table: Table) -> None:
         )
 
 
-def _check_retyped(retyped: Sequence[Column], there: Mapping[str, Column], table: Table) -> None:
+def _check_retyped(
+    retyped: Sequence[StockColumn], there: Mapping[str, StockColumn], table: StockTable
+) -> None:
     widens = str(table.properties.get("delta.enableTypeWidening", "")).lower() == "true"
     for column in retyped:
         before = there[column.key].type
@@ -309,10 +311,10 @@ def _check_retyped(retyped: Sequence[Column], there: Mapping[str, Column], table
 
 
 def _difference(
-    new: Sequence[Column],
-    missing: Sequence[Column],
-    retyped: Sequence[Column],
-    there: Mapping[str, Column],
+    new: Sequence[StockColumn],
+    missing: Sequence[StockColumn],
+    retyped: Sequence[StockColumn],
+    there: Mapping[str, StockColumn],
 ) -> str:
     types = [f"{one.name} is {one.type} and was {there[one.key].type}" for one in retyped]
     parts = [
@@ -327,7 +329,7 @@ def _difference(
     )
 
 
-def _merge(settings: StockSettings, write: Write, batch: Sequence[Column]) -> Merge:
+def _merge(settings: StockSettings, write: StockWrite, batch: Sequence[StockColumn]) -> Merge:
     names = {name.lower(): name for name in write.columns}
     _check_names(settings, list(names))
     updates = list(write.columns)
@@ -365,7 +367,7 @@ def _check_names(settings: StockSettings, columns: Sequence[str]) -> None:
                 )
 
 
-def _overwrite(config: Config, table: Table) -> str:
+def _overwrite(config: Config, table: StockTable) -> str:
     """Return `dynamic`, which replaces the partitions of the batch, or `static`, the table."""
     declared = setting(config, "partition_by")
     names = () if is_empty(declared) else as_tuple(declared)
@@ -380,7 +382,7 @@ def _overwrite(config: Config, table: Table) -> str:
     return "dynamic" if names else "static"
 
 
-def _period(node: Node, batch: Sequence[Column]) -> Period:
+def _period(node: Node, batch: Sequence[StockColumn]) -> Period:
     name = _unquoted(str(node["config"].get("event_time") or ""))
     column = next((column for column in batch if column.key == name.lower()), None)
     if column is None:
@@ -421,7 +423,7 @@ def _unquoted(name: str) -> str:
     return name.strip().strip("`")
 
 
-def _listed(columns: Sequence[Column]) -> str:
+def _listed(columns: Sequence[StockColumn]) -> str:
     return ", ".join(column.name for column in columns)
 
 

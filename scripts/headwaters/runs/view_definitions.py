@@ -11,9 +11,8 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
-from headwaters.analysis import called, prepared, relation_names, source_of
+from headwaters.analysis import TypedColumn, called, prepared, relation_names, source_of
 from headwaters.platform.spark_version import (
     ANSI_SETTING,
     SETTINGS_OF_EXECUTION,
@@ -124,12 +123,7 @@ def has_casts(explained: str) -> bool:
     return not found or re.search(r"cast\(", analyzed, re.IGNORECASE) is not None
 
 
-class _Column(Protocol):
-    name: str
-    dtype: str
-
-
-def other_columns(columns: Sequence[_Column]) -> str | None:
+def other_columns(columns: Sequence[TypedColumn]) -> str | None:
     """Describe the difference between a view's columns and those of its query, which come next."""
     half = len(columns) // 2
     pairs = [

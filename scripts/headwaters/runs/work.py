@@ -11,7 +11,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from headwaters.runs.failures import NOT_UTF8, lost_feed
 from headwaters.runs.model import Model
 from headwaters.runs.plan import Plan
-from headwaters.runs.session import Connection, Relation
+from headwaters.runs.session import Connection, DbtRelation
 from headwaters.tables.commits import Range
 
 # The schema of views that all sessions of a Spark share.
@@ -19,7 +19,7 @@ GLOBAL = "global_temp"
 
 
 @dataclass(frozen=True)
-class Reading:
+class FeedReading:
     """The rows of a statement over change feeds, or `gap`, the reason that a feed has lost them.
 
     `garbled`: the input whose feed has U+FFFD; the input itself may have it, too.
@@ -34,7 +34,7 @@ class Reading:
 class Stored:
     """A stored part, or the reason that the change feeds of its rows cannot be read."""
 
-    relation: Relation
+    relation: DbtRelation
     gap: str | None
 
 
@@ -43,13 +43,13 @@ def read_feeds(
     sql: str,
     feeds: Mapping[str, str],
     fetch: Callable[[str], Any] | None = None,
-) -> Reading:
+) -> FeedReading:
     """Run a statement over change feeds, each with its SQL by input.
 
     If it fails, read each feed by itself. Raise every error that is not of a lost feed.
     """
     try:
-        return Reading((fetch or connection.fetch)(sql))
+        return FeedReading((fetch or connection.fetch)(sql))
     except DbtRuntimeError as error:
         if isinstance(error, KeyboardInterrupt):
             raise
@@ -57,7 +57,7 @@ def read_feeds(
             cause = lost(connection, feed)
             if cause is not None:
                 gap = f"the change feed of {source} cannot be read, {cause}"
-                return Reading(gap=gap, garbled=source if cause == NOT_UTF8 else None)
+                return FeedReading(gap=gap, garbled=source if cause == NOT_UTF8 else None)
         raise
 
 
@@ -72,14 +72,14 @@ def lost(connection: Connection, feed: str) -> str | None:
     return None
 
 
-def staging_table(model: Model, run: str | None = None, part: str | None = None) -> Relation:
+def staging_table(model: Model, run: str | None = None, part: str | None = None) -> DbtRelation:
     """Return the staging table of a model in this run or another one; `part`: the one of a part."""
     suffix = f"_{part}" if part else ""
     name = f"{model.target.identifier}__stage_{run or model.session.run_id}{suffix}"
     return model.target.incorporate(path={"identifier": name})
 
 
-def staging_view(model: Model, run: str | None = None) -> Relation:
+def staging_view(model: Model, run: str | None = None) -> DbtRelation:
     """Return the view that takes the place of a staging table for a change set in memory."""
     name = f"{model.target.schema}__{staging_table(model, run).identifier}"
     return model.target.incorporate(path={"schema": GLOBAL, "identifier": name})
@@ -129,7 +129,7 @@ class Work:
         """Return the change feed of an input as a relation."""
         return str(self.macros("hw_feed_of_range", source, self.range_of(source)))
 
-    def read(self, sql: str, fetch: Callable[[str], Any] | None = None) -> Reading:
+    def read(self, sql: str, fetch: Callable[[str], Any] | None = None) -> FeedReading:
         """Run a statement over the change feeds of the plan; `fetch` returns its rows."""
         changed = [source for source, one in self.plan.ranges.items() if one.rows > 0]
         feeds = {source: self.feed(source) for source in changed}
@@ -144,7 +144,7 @@ class Work:
         sql = self.macros("hw_other_bytes_sql", source, self.range_of(source))
         return len(self.connection.fetch(sql)) > 0
 
-    def stage(self, table: Relation, sql: str) -> str | None:
+    def stage(self, table: DbtRelation, sql: str) -> str | None:
         """Create a staging table.
 
         If the change feeds cannot be read, create none and return the reason.

@@ -9,7 +9,7 @@ from headwaters.platform.sql import identifier
 from headwaters.runs import change_set_cache as handed_on
 from headwaters.runs.model import Model
 from headwaters.runs.recovery import signature
-from headwaters.runs.session import Column, Relation
+from headwaters.runs.session import DbtColumn, DbtRelation
 from headwaters.runs.strategies.base import Look, named, raise_repeated_keys
 from headwaters.runs.ways_of_writing import way_of_writing
 
@@ -27,9 +27,9 @@ class Written:
 
 def write(
     model: Model,
-    stage: Relation,
+    stage: DbtRelation,
     look: Look,
-    columns: Sequence[Column],
+    columns: Sequence[DbtColumn],
     engine: str,
     check_target: bool,
 ) -> Written:
@@ -47,7 +47,7 @@ def write(
 
 
 def _write_by_key(
-    model: Model, stage: Relation, look: Look, engine: str, check_target: bool
+    model: Model, stage: DbtRelation, look: Look, engine: str, check_target: bool
 ) -> Written:
     session, keys = model.session, model.row_keys
     connection, sql = session.connection, session.macros
@@ -85,7 +85,7 @@ def _write_by_key(
     return Written(None if present == changed else ROWS_MISSING, way.reason)
 
 
-def _is_replaced(stage: Relation, keys: Sequence[str], look: Look) -> str:
+def _is_replaced(stage: DbtRelation, keys: Sequence[str], look: Look) -> str:
     """Return the condition of a row of the target that the write removes.
 
     `replaceOn` compares it only with the rows that take a place, which excludes deleted keys. If
@@ -136,7 +136,7 @@ def _rows_replaced(model: Model, look: Look) -> int:
 
 
 def _write_without_key(
-    model: Model, stage: Relation, look: Look, columns: Sequence[Column]
+    model: Model, stage: DbtRelation, look: Look, columns: Sequence[DbtColumn]
 ) -> Written:
     session = model.session
     connection, sql, run = session.connection, session.macros, signature(session.run_id)

@@ -26,7 +26,7 @@ from headwaters.streams.formats.placeholders import (
     names_in,
     placeholder_of,
 )
-from headwaters.streams.sources.declared import SOURCES, Batch, DeclaredSource, SourceKeys
+from headwaters.streams.sources.declared import SOURCES, BatchLimits, DeclaredSource, SourceKeys
 from headwaters.tables.properties import DECLARED, declared_properties, in_order
 
 BATCH = (("_ingested_at", "timestamp"), ("_batch_id", "bigint"))
@@ -79,10 +79,10 @@ class Deduplicate(Part):
     within: Duration
 
 
-class Stream(FormatKeys, SourceKeys):
+class StreamContract(FormatKeys, SourceKeys):
     """`config.meta.stream`: the source of the records, and their treatment."""
 
-    batch: Batch = Batch()
+    batch: BatchLimits = BatchLimits()
     trigger: Annotated[Literal["available_now"] | float, BeforeValidator(_trigger)] = (
         "available_now"
     )
@@ -95,13 +95,13 @@ class Stream(FormatKeys, SourceKeys):
     writers: tuple[Literal["foreign"], ...] = ()
 
     @model_validator(mode="after")
-    def _source_is_named(self) -> Stream:
+    def _source_is_named(self) -> StreamContract:
         if problem := SOURCES[self.source].keys_problem(self, self.batch):
             raise ValueError(problem)
         return self
 
     @model_validator(mode="after")
-    def _start_is_known_to_the_source(self) -> Stream:
+    def _start_is_known_to_the_source(self) -> StreamContract:
         allowed = SOURCES[self.source].starts
         given = self.start if isinstance(self.start, str) else self.start.kind
         if given not in allowed:
@@ -109,7 +109,7 @@ class Stream(FormatKeys, SourceKeys):
         return self
 
     @model_validator(mode="after")
-    def _format_of_the_source(self) -> Stream:
+    def _format_of_the_source(self) -> StreamContract:
         carrier = SOURCES[self.source].delivers
         if carrier is None:
             return self
@@ -141,7 +141,7 @@ class Stream(FormatKeys, SourceKeys):
         return self
 
     @model_validator(mode="after")
-    def _envelope_is_json(self) -> Stream:
+    def _envelope_is_json(self) -> StreamContract:
         if self.changes is None or self.changes.envelope == "flat":
             return self
         if self.format != "json":
@@ -166,7 +166,7 @@ class Constraint(Part):
         return self
 
 
-class Column(Part):
+class DeclaredColumn(Part):
     """A column of the bronze table, read from the record or computed from other columns."""
 
     name: str
@@ -196,8 +196,8 @@ class Contract(Part):
     name: str
     table: str
     file: str
-    stream: Stream
-    columns: tuple[Column, ...]
+    stream: StreamContract
+    columns: tuple[DeclaredColumn, ...]
     properties: dict[str, str] = Field(default_factory=dict)
     schema_name: str = "bronze"
 
@@ -217,17 +217,17 @@ class Contract(Part):
         return f"{self.schema_name}.{self.table}"
 
     @property
-    def stored_columns(self) -> tuple[Column, ...]:
+    def stored_columns(self) -> tuple[DeclaredColumn, ...]:
         """Return the columns of bronze."""
         return tuple(column for column in self.columns if column.stored)
 
     @property
-    def read_columns(self) -> tuple[Column, ...]:
+    def read_columns(self) -> tuple[DeclaredColumn, ...]:
         """Return the columns in the record itself."""
         return tuple(column for column in self.columns if column.expression is None)
 
     @property
-    def computed_columns(self) -> tuple[Column, ...]:
+    def computed_columns(self) -> tuple[DeclaredColumn, ...]:
         """Return the columns computed from other columns."""
         return tuple(column for column in self.columns if column.expression is not None)
 
@@ -366,15 +366,15 @@ def parse_contract(node: Mapping[str, Any]) -> Contract:
     return contract
 
 
-def stream_of(where: str, declared: object) -> Stream:
+def stream_of(where: str, declared: object) -> StreamContract:
     """Return the settings of a stream. Raises UserError with the place, the key and its values."""
     if problem := _unread_problem(declared):
         raise UserError("HW_CONTRACT_CLIENT", f"{where}: config.meta.stream.{problem}")
     try:
-        return Stream.model_validate(declared)
+        return StreamContract.model_validate(declared)
     except ValidationError as error:
         raise UserError(
-            "HW_CONTRACT", f"{where}: {explain(error, Stream, 'config.meta.stream')}"
+            "HW_CONTRACT", f"{where}: {explain(error, StreamContract, 'config.meta.stream')}"
         ) from None
 
 

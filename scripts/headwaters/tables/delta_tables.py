@@ -18,7 +18,7 @@ from headwaters.tables.properties import DECLARED
 
 
 @dataclass(frozen=True)
-class Size:
+class TableSize:
     """The number of files and bytes of a table; `below` counts files by a bound of their bytes."""
 
     files: int
@@ -33,7 +33,7 @@ SMALL = (2**20, 2**23, 2**26)
 TOO_MANY = 50
 
 
-class Table:
+class TableSnapshot:
     """A table at one moment: its snapshot is read once, and again after its own write.
 
     Take a new one for each batch, because other processes may have written.
@@ -80,7 +80,7 @@ class Table:
         return {transaction.appId(): transaction.version() for transaction in found}
 
     @property
-    def size(self) -> Size:
+    def size(self) -> TableSize:
         """Return the table's size, from the checksum file of a commit if it exists.
 
         Delta itself runs a Spark job for it, which takes longer than the write of a small batch.
@@ -91,10 +91,10 @@ class Table:
             sizes = known["fileSizeHistogram"]
             counted = list(zip(sizes["sortedBinBoundaries"], sizes["fileCounts"], strict=True))
             below = {end: sum(n for start, n in counted if start < end) for end in SMALL}
-            return Size(known["numFiles"], known["tableSizeBytes"], below)
+            return TableSize(known["numFiles"], known["tableSizeBytes"], below)
         except (OSError, ValueError, KeyError):
             files, total = self._snapshot.numOfFiles(), self._snapshot.sizeInBytes()
-            return Size(files, total, {SMALL[-1]: files - total // SMALL[-1]})
+            return TableSize(files, total, {SMALL[-1]: files - total // SMALL[-1]})
 
     def now(self) -> DataFrame:
         """Return the rows of the table."""
@@ -187,7 +187,7 @@ class Table:
             self.spark.sql(f"alter table {self._sql_name} set tblproperties ({settings})")
 
 
-def to_compact(table: Size) -> int | None:
+def to_compact(table: TableSize) -> int | None:
     """Return the size below which a table's files are numerous enough to compact, or None."""
     return next((bound for bound, files in table.below.items() if files > TOO_MANY), None)
 

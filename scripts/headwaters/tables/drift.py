@@ -74,7 +74,7 @@ class ActualTable:
 
 
 @dataclass(frozen=True)
-class Change:
+class TableDifference:
     """One difference: the table's value, and the declared one; None is nothing.
 
     `name` is that of a property, a check or a column; the table's comment is the property
@@ -116,7 +116,7 @@ class Change:
 class Drift:
     """The `changes` of a table, or why only a new table can match the declaration."""
 
-    changes: list[Change]
+    changes: list[TableDifference]
     problem: str | None = None
 
 
@@ -210,15 +210,17 @@ def drift_of(declared: DeclaredTable, detail: Mapping[str, Any]) -> Drift:
     )
 
 
-def _property_changes(declared: DeclaredTable, actual: Mapping[str, str]) -> Iterator[Change]:
+def _property_changes(
+    declared: DeclaredTable, actual: Mapping[str, str]
+) -> Iterator[TableDifference]:
     for name, value in sorted(declared.properties.items()):
         if name not in actual:
-            yield Change("property", name, None, value, "+")
+            yield TableDifference("property", name, None, value, "+")
         elif not is_same(name, actual[name], value) and not _is_newer(name, actual[name], value):
-            yield Change("property", name, actual[name], value, "~")
+            yield TableDifference("property", name, actual[name], value, "~")
     for name in sorted(_ours(actual), key=str.lower):
         if name in actual and name not in declared.properties and not name.startswith(CONSTRAINT):
-            yield Change("property", name, actual[name], None, "-")
+            yield TableDifference("property", name, actual[name], None, "-")
 
 
 def _is_newer(name: str, actual: str, declared: str) -> bool:
@@ -226,29 +228,31 @@ def _is_newer(name: str, actual: str, declared: str) -> bool:
     return name in VERSIONS and int(actual) >= int(declared)
 
 
-def _check_changes(checks: Mapping[str, str], actual: Mapping[str, str]) -> Iterator[Change]:
+def _check_changes(
+    checks: Mapping[str, str], actual: Mapping[str, str]
+) -> Iterator[TableDifference]:
     """Yield differing checks, ignoring the spaces and brackets that Delta adds."""
     declared = set(map(_as_property, checks))
     for name, expression in checks.items():
         present = actual.get(_as_property(name))
         if present is None:
-            yield Change("check", name, None, expression, "+")
+            yield TableDifference("check", name, None, expression, "+")
         elif bare_expression(present) != bare_expression(expression):
-            yield Change("check", name, present, expression, "~")
+            yield TableDifference("check", name, present, expression, "~")
     for name in _ours(actual):
         if name.startswith(CONSTRAINT) and name in actual and name not in declared:
-            yield Change("check", name.removeprefix(CONSTRAINT), actual[name], None, "-")
+            yield TableDifference("check", name.removeprefix(CONSTRAINT), actual[name], None, "-")
 
 
-def _comment_changes(declared: str | None, actual: str | None) -> Iterator[Change]:
+def _comment_changes(declared: str | None, actual: str | None) -> Iterator[TableDifference]:
     if declared is not None and declared != (actual or ""):
-        yield Change("property", "comment", actual, declared, "~" if actual else "+")
+        yield TableDifference("property", "comment", actual, declared, "~" if actual else "+")
 
 
-def _note_changes(declared: DeclaredTable, actual: Mapping[str, str]) -> Iterator[Change]:
+def _note_changes(declared: DeclaredTable, actual: Mapping[str, str]) -> Iterator[TableDifference]:
     names = in_order([*declared.properties, *map(_as_property, declared.checks)])
     if actual.get(DECLARED, "") != names:
-        yield Change("property", DECLARED, actual.get(DECLARED), names, None)
+        yield TableDifference("property", DECLARED, actual.get(DECLARED), names, None)
 
 
 def _ours(actual: Mapping[str, str]) -> list[str]:
@@ -262,9 +266,9 @@ def _differ(declared: DeclaredTable, before: tuple[str, ...], after: tuple[str, 
 
 def _layout(
     kind: Literal["clustering", "partitioning"], before: tuple[str, ...], after: tuple[str, ...]
-) -> Change:
+) -> TableDifference:
     sign: Sign = "~" if before and after else "+" if after else "-"
-    return Change(kind, "", before or None, after or None, sign)
+    return TableDifference(kind, "", before or None, after or None, sign)
 
 
 def _not_partitioned(declared: DeclaredTable) -> str:
@@ -284,7 +288,9 @@ def described_columns(columns: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def comment_drift(columns: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> list[Change]:
+def comment_drift(
+    columns: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]
+) -> list[TableDifference]:
     """Return the columns whose comment differs from their description, if they have one.
 
     `rows` are those of DESCRIBE TABLE, which lists a partition column a second time.
@@ -294,13 +300,15 @@ def comment_drift(columns: Mapping[str, Any], rows: Iterable[Mapping[str, Any]])
     for row in rows:
         found.setdefault(row["col_name"], row["comment"])
     return [
-        Change("column", name, comment or None, described[name.lower()], "~" if comment else "+")
+        TableDifference(
+            "column", name, comment or None, described[name.lower()], "~" if comment else "+"
+        )
         for name, comment in found.items()
         if name and described.get(name.lower(), comment) != comment
     ]
 
 
-def undo_of(changes: Iterable[Change]) -> list[Change]:
+def undo_of(changes: Iterable[TableDifference]) -> list[TableDifference]:
     """Return the changes that undo others; a rewritten table is restored instead."""
     return [
         replace(change, before=change.after, after=change.before, sign=None)
@@ -309,13 +317,13 @@ def undo_of(changes: Iterable[Change]) -> list[Change]:
     ]
 
 
-def drift_lines(changes: Iterable[Change]) -> list[str]:
+def drift_lines(changes: Iterable[TableDifference]) -> list[str]:
     """Return one line of a plan for each change."""
     return [change.line for change in changes if change.sign]
 
 
 def plan_lines(
-    differing: Mapping[str, Iterable[Change]],
+    differing: Mapping[str, Iterable[TableDifference]],
     same: Sequence[str],
     foreign: Sequence[str],
     absent: Sequence[str],

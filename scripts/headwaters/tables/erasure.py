@@ -18,14 +18,14 @@ from enum import Enum
 from typing import Any
 
 
-class Verdict(Enum):
+class SubjectMatch(Enum):
     """The relation of a text to the subject; the greater of two verdicts counts."""
 
     ABSENT = 0
     UNDECIDED = 1  # it contains the value, but the owner is unknown
     PRESENT = 2
 
-    def __or__(self, other: Verdict) -> Verdict:
+    def __or__(self, other: SubjectMatch) -> SubjectMatch:
         """Return the greater of the two."""
         return self if self.value >= other.value else other
 
@@ -48,15 +48,15 @@ class Form:
     options: Mapping[str, str] = field(default_factory=dict)
 
 
-def verdict(text: bytes | None, value: str, form: Form = Form()) -> Verdict:
+def verdict(text: bytes | None, value: str, form: Form = Form()) -> SubjectMatch:
     """Return the verdict on a text; the value must be a whole field, key, element or text."""
     if not text:
-        return Verdict.ABSENT
+        return SubjectMatch.ABSENT
     decoded = _decoded(text)
     if decoded is None:
         return _mention(text, "", value)
     if decoded.strip() == value:
-        return Verdict.PRESENT
+        return SubjectMatch.PRESENT
     if form.name == "path":
         return _held(value in _parts_of(decoded))
     if form.name == "csv":
@@ -67,8 +67,8 @@ def verdict(text: bytes | None, value: str, form: Form = Form()) -> Verdict:
     return _mention(text, decoded, value) if found is None else found
 
 
-def _held(found: bool) -> Verdict:
-    return Verdict.PRESENT if found else Verdict.ABSENT
+def _held(found: bool) -> SubjectMatch:
+    return SubjectMatch.PRESENT if found else SubjectMatch.ABSENT
 
 
 def _decoded(text: bytes) -> str | None:
@@ -96,7 +96,7 @@ def _parts_of(path: str) -> Iterator[str]:
 # --- JSON: all texts, numbers and keys, at any depth; JSON within a text as well
 
 
-def _of_json(text: str, value: str, form: Form) -> Verdict | None:
+def _of_json(text: str, value: str, form: Form) -> SubjectMatch | None:
     """Return the verdict on JSON, with a record on each line, or None if it is not JSON."""
     parsed = _parsed(text)
     if parsed is not None:
@@ -104,7 +104,7 @@ def _of_json(text: str, value: str, form: Form) -> Verdict | None:
     lines = [line for line in text.split("\n") if line.strip()]
     if len(lines) < 2:
         return None
-    found = Verdict.ABSENT
+    found = SubjectMatch.ABSENT
     for line in lines:
         parsed = _parsed(line)
         found |= (
@@ -177,13 +177,13 @@ def _same_number(number: str, value: str) -> bool:
 # --- CSV: whole fields
 
 
-def _of_csv(raw: bytes, text: str, value: str, form: Form) -> Verdict:
+def _of_csv(raw: bytes, text: str, value: str, form: Form) -> SubjectMatch:
     sign = form.options.get("quote", '"')
     escape = form.options.get("escape", "\\")
     separator = form.options.get("sep", form.options.get("delimiter", ","))
     if len(separator) != 1 or len(sign) != 1:
         return _mention(raw, text, value)
-    found = Verdict.ABSENT
+    found = SubjectMatch.ABSENT
     # Excel and PostgreSQL double a quote within quotes; Spark escapes it
     for escaped in (None, escape if len(escape) == 1 and escape != sign else None):
         try:
@@ -217,18 +217,18 @@ def _field_holds(row: Sequence[str], at: int, value: str, form: Form) -> bool:
 # --- texts that no parser takes
 
 
-def _mention(raw: bytes, text: str, value: str) -> Verdict:
+def _mention(raw: bytes, text: str, value: str) -> SubjectMatch:
     """Return UNDECIDED if the value is part of a text, in any notation."""
     for codec in ("utf-8", "latin-1", "cp1252", "utf-16-le", "utf-16-be"):
         try:
             if value.encode(codec) in raw:
-                return Verdict.UNDECIDED
+                return SubjectMatch.UNDECIDED
         except UnicodeEncodeError:
             continue
     for plain in _readings(text or raw.decode("latin-1")):
         if value in plain or value in plain.replace('""', '"'):
-            return Verdict.UNDECIDED
-    return Verdict.ABSENT
+            return SubjectMatch.UNDECIDED
+    return SubjectMatch.ABSENT
 
 
 def _readings(text: str) -> Iterator[str]:
@@ -279,7 +279,7 @@ def log_holds(
     try:
         action = json.loads(line)
     except ValueError:
-        return _mention(line.encode(errors="replace"), line, value) is not Verdict.ABSENT
+        return _mention(line.encode(errors="replace"), line, value) is not SubjectMatch.ABSENT
     names = {column.lower() for column in columns}
     forms = {column.lower(): form for column, form in texts.items()}
     for kind, part in _statements(action):
@@ -288,7 +288,7 @@ def log_holds(
                 return True
         elif any(
             (name in names and _is_bound(text, value, prefix))
-            or (name in forms and verdict(text.encode(), value, forms[name]) != Verdict.ABSENT)
+            or (name in forms and verdict(text.encode(), value, forms[name]) != SubjectMatch.ABSENT)
             for name, text in _pairs(part)
         ):
             return True

@@ -28,7 +28,7 @@ from headwaters.platform.checkpoint import Checkpoint
 from headwaters.platform.errors import UserError
 from headwaters.tables.erasure import (
     Form,
-    Verdict,
+    SubjectMatch,
     fragment,
     is_number,
     keyed_hash,
@@ -203,22 +203,22 @@ class Erasure:
         undecided: dict[str, str] = {}
         files: dict[str, None] = {}
         for row in found.toLocalIterator():
-            said, open_ = Verdict.ABSENT, {}
+            said, open_ = SubjectMatch.ABSENT, {}
             for at, form in enumerate(forms):
                 raw = None if row[f"_text_{at}"] is None else bytes(row[f"_text_{at}"])
                 one = verdict(raw, self._value, form)
-                if one is Verdict.UNDECIDED:
+                if one is SubjectMatch.UNDECIDED:
                     mark = hashlib.sha256(raw or b"").hexdigest()
                     if mark.startswith(tuple(keep)):
                         continue
                     open_[mark] = str(texts[at]["sql"])
                 said |= one
-            if said is Verdict.PRESENT:
+            if said is SubjectMatch.PRESENT:
                 rows += 1
                 hashes[row["_hash"]] = None
             else:
                 undecided |= open_
-            if said is not Verdict.ABSENT:
+            if said is not SubjectMatch.ABSENT:
                 files[row["_file"]] = None
         return Decided(rows, list(hashes), undecided, list(files))
 
@@ -426,23 +426,23 @@ class Erasure:
 
     def _search_records(self, file: Path, form: Form, result: Beside) -> None:
         name = verdict(self._shown(file).encode(), self._value, Form("path"))
-        if name is Verdict.PRESENT:
+        if name is SubjectMatch.PRESENT:
             result.found.append(f"{self._shown(file)}: is named after it")
         if file.suffix.lower() not in ("", ".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt"):
             result.pass_over(f"{file.suffix} files in {self._shown(file.parent)}")
             return
         result.searched += 1
         part = fragment(self._value).encode()
-        said: Counter[Verdict] = Counter()
+        said: Counter[SubjectMatch] = Counter()
         with file.open("rb") as lines:
             for line in _lines(lines):
                 if part in line or b"\\u" in line or b"\x00" in line:
                     said[verdict(line.strip(), self._value, form)] += 1
-        if said[Verdict.PRESENT]:
-            result.found.append(f"{self._shown(file)}: {said[Verdict.PRESENT]} records")
-        if said[Verdict.UNDECIDED]:
+        if said[SubjectMatch.PRESENT]:
+            result.found.append(f"{self._shown(file)}: {said[SubjectMatch.PRESENT]} records")
+        if said[SubjectMatch.UNDECIDED]:
             result.found.append(
-                f"{self._shown(file)}: {said[Verdict.UNDECIDED]} lines that cannot be parsed"
+                f"{self._shown(file)}: {said[SubjectMatch.UNDECIDED]} lines that cannot be parsed"
             )
 
     def _is_mentioned(self, file: Path) -> bool:

@@ -56,7 +56,7 @@ def has_removed(removals: Iterable[int], vacuumed_before: int | None, moment: in
 
 
 @dataclass(frozen=True)
-class Origin:
+class CloneOrigin:
     """The origin of a clone: a table's name or its path, and the version."""
 
     source: str
@@ -65,17 +65,17 @@ class Origin:
 
 def origins_of(
     cloned_from: str | None, version: int | str | None, properties: Mapping[str, str]
-) -> list[Origin]:
+) -> list[CloneOrigin]:
     """Return a clone's origins, from its newest CLONE (`source`, `sourceVersion`) and its note.
 
     The log does not retain the commit; the properties retain the note.
     """
-    found: list[Origin] = []
+    found: list[CloneOrigin] = []
     if cloned_from:
         path = re.fullmatch(r"delta\.`(.*)`", cloned_from)
         source = path[1] if path else ".".join(cloned_from.split(".")[-2:])
-        found.append(Origin(source, int(version or 0)))
+        found.append(CloneOrigin(source, int(version or 0)))
     for note in filter(None, properties.get(_CLONE, "").split(";")):
         source, _, at = note.rpartition(",")
-        found.append(Origin(source, int(at)))
+        found.append(CloneOrigin(source, int(at)))
     return list(dict.fromkeys(found))

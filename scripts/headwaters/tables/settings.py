@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 
 from pydantic import ValidationError
 
-from headwaters.analysis import Strategy, strategy_of
+from headwaters.analysis import StrategyFacts, strategy_of
 from headwaters.platform.fields import explained
 from headwaters.platform.names import did_you_mean
 from headwaters.platform.nodes import Config, merged_setting, setting
@@ -239,7 +239,7 @@ def strategy_problems(config: Config) -> Iterator[Problem]:
 
 
 def _combination_problems(
-    strategy: Strategy, settings: ModelSettings, file_format: str | None
+    strategy: StrategyFacts, settings: ModelSettings, file_format: str | None
 ) -> Iterator[Problem]:
     if file_format not in (None, "delta"):
         text = (
@@ -253,7 +253,7 @@ def _combination_problems(
     yield from (Problem("HW_SETTING", text) for text in _misplaced(strategy, settings))
 
 
-def _misplaced(strategy: Strategy, settings: ModelSettings) -> Iterator[str]:
+def _misplaced(strategy: StrategyFacts, settings: ModelSettings) -> Iterator[str]:
     if settings.refresh == "strict" and strategy.name == "replace":
         yield (
             "refresh is strict, and every change replaces the table: use auto, or set refresh: auto"

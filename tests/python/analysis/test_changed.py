@@ -14,7 +14,7 @@ from hypothesis import given, strategies
 
 from analysis.queries import COLUMNS, Oracle, Tables, in_duckdb, rows
 from headwaters.analysis import blocks
-from headwaters.analysis.changed import Change, Limits, Rebuild, change_of, described
+from headwaters.analysis.changed import AllowedChanges, QueryChange, Rebuild, change_of, described
 
 INPUTS = {name: list(columns) for name, columns in COLUMNS.items()} | {"f": ["id", "flag", "s"]}
 SUMS = "select grp, sum(val) as total, count(*) as n from t group by grp"
@@ -184,9 +184,9 @@ FOLLOWED = {
 }
 
 
-def _change(before: str, after: str, limits: Limits | None = None) -> Change | None:
+def _change(before: str, after: str, limits: AllowedChanges | None = None) -> QueryChange | None:
     try:
-        return change_of(before, after, INPUTS, limits or Limits())
+        return change_of(before, after, INPUTS, limits or AllowedChanges())
     except Rebuild:
         return None
 
@@ -223,7 +223,7 @@ def test_where_a_condition_is_required_makes_no_difference(
 ) -> None:
     before = _placed([(text, at) for text, at, _ in drawn])
     after = _placed([(text, at) for text, _, at in drawn])
-    assert _change(before, after) == Change()
+    assert _change(before, after) == QueryChange()
 
 
 LIMITED: dict[str, dict[str, Any]] = {
@@ -247,14 +247,16 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("after", LIMITED)
 def test_what_the_limits_allow_is_followed(after: str) -> None:
-    assert _change("select id, val, grp from t", after, Limits(**LIMITED[after])) is not None
+    assert (
+        _change("select id, val, grp from t", after, AllowedChanges(**LIMITED[after])) is not None
+    )
 
 
 @pytest.mark.parametrize("after", REFUSED)
 def test_what_the_limits_forbid_rebuilds(after: str) -> None:
     limits, reason = REFUSED[after]
     with pytest.raises(Rebuild, match=reason):
-        change_of("select id, val, grp from t", after, INPUTS, Limits(**limits))
+        change_of("select id, val, grp from t", after, INPUTS, AllowedChanges(**limits))
 
 
 COUNT = 600  # an upper bound, until the test meets a wrong rule
@@ -374,7 +376,7 @@ def _drawn(chance: random.Random) -> Drawn:
     )
 
 
-def _patched(oracle: Oracle, before: str, after: str, tables: Tables, change: Change) -> Any:
+def _patched(oracle: Oracle, before: str, after: str, tables: Tables, change: QueryChange) -> Any:
     """Return the rows of the table after patching the rows of the earlier query."""
     old = oracle.answer(in_duckdb(before), tables)
     oracle.db.execute(f"create or replace temp table patched as {in_duckdb(before)}")
@@ -388,7 +390,7 @@ def _patched(oracle: Oracle, before: str, after: str, tables: Tables, change: Ch
     return oracle.answer(in_duckdb(rows), tables)
 
 
-def _tried(number: int, oracle: Oracle) -> tuple[Change | None, str | None]:
+def _tried(number: int, oracle: Oracle) -> tuple[QueryChange | None, str | None]:
     """Return the kind of change between two queries, and the error of the patched table."""
     chance = random.Random(number)
     drawn = _drawn(chance)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from headwaters.analysis import STRATEGIES as KNOWN
-from headwaters.analysis import Strategy as KnownStrategy
-from headwaters.runs.session import Column
+from headwaters.analysis import StrategyFacts
+from headwaters.runs.session import DbtColumn
 from headwaters.runs.strategies import STRATEGIES
 from headwaters.runs.strategies.base import Strategy
 from headwaters.runs.work import Work
@@ -41,7 +41,7 @@ class Whole(Strategy):
     """A strategy that computes everything and writes the differences: right for any SQL."""
 
     def change_set_sql(
-        self, work: Work, sql: str, columns: Sequence[Column], bounds: Sequence[Any]
+        self, work: Work, sql: str, columns: Sequence[DbtColumn], bounds: Sequence[Any]
     ) -> str:
         model = self.model
         beside = model.beside_sql("_old._row")
@@ -66,7 +66,7 @@ def test_a_fifth_strategy(
     schema: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    known = KnownStrategy("whole", "whole", "compared", rules="whole")
+    known = StrategyFacts("whole", "whole", "compared", rules="whole")
     monkeypatch.setitem(KNOWN, "whole", known)
     monkeypatch.setitem(STRATEGIES, "whole", Whole)
     spark.sql(f"create schema {schema}_inputs")

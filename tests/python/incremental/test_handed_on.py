@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from headwaters.runs.change_set_cache import ChangeSet, HandedOn, followers, served
+from headwaters.runs.change_set_cache import CachedChangeSet, HandedOn, followers, served
 from headwaters.tables.commits import Commit, Range, range_of
 
 RUN = "202611260300_0123abcd"
 SIGNED = f"headwaters run {RUN}"
-CHANGE_SET = ChangeSet(RUN, "silver.orders__stage_1", ("_operation", "_replaced"))
+CHANGE_SET = CachedChangeSet(RUN, "silver.orders__stage_1", ("_operation", "_replaced"))
 NOTED = {"version": 4, "at": 4_000}
 
 
@@ -79,20 +79,20 @@ PROPERTIES = commit(7, "SET TBLPROPERTIES", parameters={"properties": "{}"})
     ],
 )
 def test_a_range_that_is_one_commit_of_the_run_is_read_from_its_change_set(
-    commits: list[Commit], found: ChangeSet | None
+    commits: list[Commit], found: CachedChangeSet | None
 ) -> None:
     kept = HandedOn()
     changes = range_of("`silver`.`orders`", NOTED, commits[0].version, commits)
     assert kept.find(changes, "a") is None
     kept.keep("silver.Orders", CHANGE_SET, ["a"])
-    kept.keep("silver.customers", ChangeSet(RUN, "another", ()), ["a"])
+    kept.keep("silver.customers", CachedChangeSet(RUN, "another", ()), ["a"])
     assert kept.find(changes, "a") == found
     assert kept.find(changes, "through a view") is None
 
 
 def test_a_later_change_set_takes_the_place_of_one_before() -> None:
     kept = HandedOn()
-    kept.keep("silver.orders", ChangeSet(RUN, "an older one", ()), ["a"])
+    kept.keep("silver.orders", CachedChangeSet(RUN, "an older one", ()), ["a"])
     kept.keep("silver.orders", CHANGE_SET, ["a"])
     assert kept.find(range_of("silver.orders", NOTED, 6, [merge(6), NOTE]), "a") == CHANGE_SET
 
@@ -152,7 +152,7 @@ def test_who_is_served(
 def test_the_last_reader_releases_a_staging_table() -> None:
     kept = HandedOn()
     kept.keep("silver.orders", CHANGE_SET, ["a", "e"])
-    kept.keep("silver.totals", ChangeSet(RUN, "totals__stage", ()), ["e"])
+    kept.keep("silver.totals", CachedChangeSet(RUN, "totals__stage", ()), ["e"])
     assert kept.released_by("other") == []
     assert kept.released_by("a") == []
     assert kept.released_by("e") == [CHANGE_SET.stage, "totals__stage"]
@@ -303,7 +303,7 @@ def test_models_read_what_the_run_before_them_changed(
     asked: set[tuple[str, bool]] = set()
     find = HandedOn.find
 
-    def noting(kept: HandedOn, changes: Range, reader: str) -> ChangeSet | None:
+    def noting(kept: HandedOn, changes: Range, reader: str) -> CachedChangeSet | None:
         found = find(kept, changes, reader)
         asked.add((changes.source.rpartition(".")[2].strip("`"), found is not None))
         return found

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headwaters.runs.histories import SECONDS, Histories, Written, written_by
+from headwaters.runs.histories import SECONDS, Histories, StatementTarget, written_by
 from headwaters.tables.commits import Commit
 
 ORDERS = ("silver", "orders")
@@ -122,7 +122,7 @@ def test_a_statement_that_reads_leaves_what_is_known(sql: str) -> None:
     ],
 )
 def test_a_statement_that_writes_names_its_table(sql: str) -> None:
-    assert written_by(sql) == Written(ORDERS)
+    assert written_by(sql) == StatementTarget(ORDERS)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_a_statement_that_writes_names_its_table(sql: str) -> None:
     ],
 )
 def test_a_statement_that_does_not_name_its_table_may_write_to_any(sql: str) -> None:
-    assert written_by(sql) == Written(None)
+    assert written_by(sql) == StatementTarget(None)
 
 
 SOURCES = """

@@ -9,7 +9,7 @@ import pytest
 from dbt.adapters.spark.column import SparkColumn
 
 from headwaters.runs.snapshots import snapshot_problems
-from headwaters.runs.stock import Column
+from headwaters.runs.stock import StockColumn
 
 NODE = {"name": "people", "original_file_path": "snapshots/people.yml"}
 HELD = [SparkColumn("id", "int"), SparkColumn("Amount", "int")]
@@ -24,7 +24,7 @@ def problems(
     flags: dict[str, Any] | None = None,
 ) -> list[str]:
     strategy = {"unique_key": ["id", "part"], "updated_at": "at", "hard_deletes": mode}
-    columns = [Column(*column) for column in (given or {}).items()]
+    columns = [StockColumn(*column) for column in (given or {}).items()]
     rows = [{**FITS, **row}] if row is not None else []
     options = SimpleNamespace(**{"EMPTY": False, "SAMPLE": None, **(flags or {})})
     return [str(p) for p in snapshot_problems(NODE, strategy, options, columns, held, rows)]

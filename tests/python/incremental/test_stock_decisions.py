@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from headwaters.runs.stock import (
-    Column,
-    Table,
-    Write,
+    StockColumn,
+    StockTable,
+    StockWrite,
     begins_refresh,
     loses_values,
     may_fill,
@@ -22,7 +22,7 @@ from headwaters.runs.stock import (
 from headwaters.tables.checks import node_problems
 from headwaters.tables.stock_settings import stock_settings
 
-COLUMNS = [Column("id", "int"), Column("amount", "int"), Column("day", "date")]
+COLUMNS = [StockColumn("id", "int"), StockColumn("amount", "int"), StockColumn("day", "date")]
 
 
 def config(**settings: Any) -> dict[str, Any]:
@@ -49,11 +49,13 @@ def node(batch: tuple[str, str] | None = None, **settings: Any) -> dict[str, Any
     }
 
 
-def write(columns: list[Column], table: Table | None = None, **settings: Any) -> Write:
-    return write_of(node(**settings), columns, table or Table(COLUMNS))
+def write(
+    columns: list[StockColumn], table: StockTable | None = None, **settings: Any
+) -> StockWrite:
+    return write_of(node(**settings), columns, table or StockTable(COLUMNS))
 
 
-def refusal(columns: list[Column], table: Table | None = None, **settings: Any) -> str:
+def refusal(columns: list[StockColumn], table: StockTable | None = None, **settings: Any) -> str:
     place = "orders (models/orders.sql, incremental_strategy: "
     text = str(write(columns, table, **settings).problem)
     assert place in text and "\n" not in text
@@ -121,7 +123,7 @@ def test_a_period_is_that_of_the_batch_in_the_type_of_its_column(
 ) -> None:
     bounds = ("2026-03-01T05:00:00+00:00", "2026-03-01T08:00:00+02:00")
     of_batch = node(bounds, incremental_strategy="microbatch", event_time="`AT`", unique_key=None)
-    period = write_of(of_batch, [Column("at", type_of_column)], None).period
+    period = write_of(of_batch, [StockColumn("at", type_of_column)], None).period
     assert period is not None
     assert (period.column, period.start, period.end) == ("at", start, end)
 
@@ -147,7 +149,7 @@ def test_an_event_time_that_the_model_does_not_give_is_refused_by_name() -> None
     assert "has event_time: days, and no such column, did you mean 'day'." in refusal(
         COLUMNS, **settings
     )
-    text = [Column("days", "string")]
+    text = [StockColumn("days", "string")]
     assert "[HW_NO_EVENT_TIME]" in refusal(text, **settings)
     assert "has event_time: days, which is of type string." in refusal(text, **settings)
 
@@ -169,17 +171,19 @@ def test_values_are_refused_that_spark_would_store_in_part(
     held: str, fits: list[str], is_cut: list[str]
 ) -> None:
     assert [given for given in [*fits, *is_cut] if loses_values(given, held)] == is_cut
-    table = Table([COLUMNS[0], Column("val", held)])
+    table = StockTable([COLUMNS[0], StockColumn("val", held)])
     for given in is_cut:
-        text = refusal([COLUMNS[0], Column("val", given)], table)
+        text = refusal([COLUMNS[0], StockColumn("val", given)], table)
         assert f"gives val as {given}, and its table has {held}, which cannot hold all" in text
-    assert all(write([COLUMNS[0], Column("val", given)], table).problem is None for given in fits)
+    assert all(
+        write([COLUMNS[0], StockColumn("val", given)], table).problem is None for given in fits
+    )
 
 
 MAPPED = {"delta.columnMapping.mode": "name", "delta.enableTypeWidening": "true"}
 LESS = COLUMNS[:2]
-MORE = [*COLUMNS, Column("note", "string")]
-WIDER = [Column("ID", "INT"), Column("Amount", "bigint"), COLUMNS[2]]
+MORE = [*COLUMNS, StockColumn("note", "string")]
+WIDER = [StockColumn("ID", "INT"), StockColumn("Amount", "bigint"), COLUMNS[2]]
 
 
 def test_columns_are_changed_as_on_schema_change_says() -> None:
@@ -189,16 +193,16 @@ def test_columns_are_changed_as_on_schema_change_says() -> None:
     assert write(WIDER).widened == () and not write(WIDER).evolves
     appended = write(MORE, on_schema_change="append_new_columns")
     assert (appended.columns, appended.evolves) == ([*names, "note"], True)
-    narrower = [COLUMNS[0], Column("amount", "smallint"), *MORE[2:]]
+    narrower = [COLUMNS[0], StockColumn("amount", "smallint"), *MORE[2:]]
     assert write(narrower, on_schema_change="append_new_columns").casts == {"amount": "int"}
     assert not write(narrower[:3]).casts
     less = write(LESS, on_schema_change="append_new_columns")
     assert (less.columns, less.dropped, less.evolves) == (["id", "amount"], (), False)
-    mapped = Table(COLUMNS, properties=MAPPED)
+    mapped = StockTable(COLUMNS, properties=MAPPED)
     synced = write([*LESS, MORE[3]], mapped, on_schema_change="sync_all_columns")
     assert (synced.columns, synced.dropped) == (["id", "amount", "note"], ["day"])
     widened = write(WIDER, mapped, on_schema_change="sync_all_columns")
-    assert (widened.widened, widened.dropped) == ([Column("amount", "bigint")], [])
+    assert (widened.widened, widened.dropped) == ([StockColumn("amount", "bigint")], [])
     evolved = write(MORE[1:], merge_with_schema_evolution=True, unique_key="day")
     assert (evolved.columns, evolved.evolves) == (["amount", "day", "note"], True)
     assert write(COLUMNS, on_schema_change="fail").problem is None
@@ -221,22 +225,22 @@ def test_columns_are_changed_as_on_schema_change_says() -> None:
         ("sync_all_columns", WIDER, {}, "delta.enableTypeWidening"),
         (
             "sync_all_columns",
-            [COLUMNS[0], Column("amount", "string"), COLUMNS[2]],
+            [COLUMNS[0], StockColumn("amount", "string"), COLUMNS[2]],
             MAPPED,
             "gives amount as string, and its table has int: Delta does not change this type",
         ),
     ],
 )
 def test_a_change_of_columns_that_cannot_be_made_is_refused(
-    mode: str, columns: list[Column], properties: dict[str, str], text: str
+    mode: str, columns: list[StockColumn], properties: dict[str, str], text: str
 ) -> None:
-    table = Table(COLUMNS, properties=properties)
+    table = StockTable(COLUMNS, properties=properties)
     said = refusal(columns, table, on_schema_change=mode)
     assert said.startswith("[HW_COLUMNS_DIFFER] ") and text in said
 
 
 def test_a_column_of_the_layout_is_not_dropped() -> None:
-    table = Table(COLUMNS, partitioned_by=["day"], properties=MAPPED)
+    table = StockTable(COLUMNS, partitioned_by=["day"], properties=MAPPED)
     assert "by which its table is laid out" in refusal(
         LESS, table, on_schema_change="sync_all_columns"
     )
@@ -291,7 +295,7 @@ def test_the_parts_of_a_merge_are_those_of_its_settings() -> None:
 
 
 def test_an_overwrite_replaces_declared_partitions_or_the_table() -> None:
-    table, days = Table(COLUMNS), Table(COLUMNS, partitioned_by=["day"])
+    table, days = StockTable(COLUMNS), StockTable(COLUMNS, partitioned_by=["day"])
     overwrite: dict[str, Any] = {"incremental_strategy": "insert_overwrite", "unique_key": None}
     assert write(COLUMNS, table, **overwrite).overwrites == "static"
     assert write(COLUMNS, days, partition_by="`Day`", **overwrite).overwrites == "dynamic"

@@ -12,7 +12,7 @@ import pytest
 
 from headwaters.runs.histories import SECONDS, Histories
 from headwaters.runs.no_op_cache import (
-    Commit,
+    NewestCommit,
     Unchanged,
     digest_of,
     file_of,
@@ -239,7 +239,7 @@ def test_a_digest_is_of_all_that_decides_and_nothing_else() -> None:
     assert len({same, *others}) == len(others) + 1
 
 
-ANSWER = Commit(location=ORDERS, version=5, at=500, modified=5, length=50)
+ANSWER = NewestCommit(location=ORDERS, version=5, at=500, modified=5, length=50)
 
 
 def test_one_look_serves_an_invocation_for_a_minute() -> None:
@@ -247,7 +247,7 @@ def test_one_look_serves_an_invocation_for_a_minute() -> None:
     histories = Histories(lambda: now[0])
     looks = []
 
-    def look() -> dict[str, Commit]:
+    def look() -> dict[str, NewestCommit]:
         looks.append(now[0])
         return {"silver.orders": ANSWER}
 
@@ -268,14 +268,14 @@ def test_one_look_serves_an_invocation_for_a_minute() -> None:
 def test_a_write_ends_what_was_known_also_during_the_look(written: Any) -> None:
     histories = Histories(lambda: 0.0)
 
-    def look() -> dict[str, Commit]:
+    def look() -> dict[str, NewestCommit]:
         return {"silver.orders": ANSWER}
 
     assert histories.unchanged("silver.orders", look) == ANSWER
     histories.discard(written)
     assert histories.unchanged("silver.orders", look) is None
 
-    def look_while_written() -> dict[str, Commit]:
+    def look_while_written() -> dict[str, NewestCommit]:
         histories.discard(written)
         return look()
 

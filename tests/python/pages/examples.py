@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 
 from headwaters.review.facts import (
-    Column,
+    ComparedColumn,
     Cost,
     Difference,
     Edge,
@@ -85,16 +85,16 @@ def usual() -> Review:
         difference=Difference(19_300, 19_300, 0, 0, 0, by_key=True),
         stays=Stays("over production's last 3 commits", 0, 1_204),
         cost=Cost("nothing", "the rows are the same", "change_feed, as before"),
-        columns=(Column("transaction_id", "string", "string"),),
+        columns=(ComparedColumn("transaction_id", "string", "string"),),
     )
     spend = model(
         "account_daily_spend",
         columns=(
-            Column("account_id", "string", "string"),
-            Column("amount_eur", "decimal(38,6)", "decimal(38,2)", 289),
-            Column("fee", "decimal(18,2)", "decimal(18,2)", 104),
-            Column("payer", "string", "string", 12, is_masked=True),
-            Column("booked_by", None, "string"),
+            ComparedColumn("account_id", "string", "string"),
+            ComparedColumn("amount_eur", "decimal(38,6)", "decimal(38,2)", 289),
+            ComparedColumn("fee", "decimal(18,2)", "decimal(18,2)", 104),
+            ComparedColumn("payer", "string", "string", 12, is_masked=True),
+            ComparedColumn("booked_by", None, "string"),
         ),
         difference=Difference(14_282, 14_282, 8, 8, 296, by_key=True, examples=spend_examples(240)),
         stays=Stays("over production's last 3 commits", 0, 1_204),
@@ -129,7 +129,7 @@ def usual() -> Review:
         "account_monthly_statement",
         causes=("upstream",),
         what_changed=(),
-        columns=(Column("total_eur", "decimal(38,6)", "decimal(38,6)", 71),),
+        columns=(ComparedColumn("total_eur", "decimal(38,6)", "decimal(38,6)", 71),),
         difference=Difference(940, 940, 0, 0, 71, by_key=True, examples=spend_examples(71, 5)),
         cost=Cost("patch", "71 keys", "affected_keys, as before", 1.2, 18_200),
     )
@@ -175,7 +175,7 @@ def large(models: int = 200, rows: int = 10_000) -> Review:
                 f"model_{index:03}_of_a_longer_name",
                 ("silver", "gold")[index % 2],
                 causes=("text",) if index % 9 == 0 else ("upstream",),
-                columns=(Column("amount_eur", "double", "double", counts[2]),),
+                columns=(ComparedColumn("amount_eur", "double", "double", counts[2]),),
                 difference=Difference(
                     100_000 + index, 100_000 + index, *counts, by_key=True, examples=examples
                 ),

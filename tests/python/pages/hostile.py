@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from headwaters.review.facts import (
-    Column,
+    ComparedColumn,
     Cost,
     Difference,
     Edge,
@@ -37,7 +37,10 @@ VALUES = st.one_of(
 
 def full_of(value: str, masked: bool = False) -> Review:
     """Return a review that has a value at every place that a value can reach."""
-    columns = (Column(value, value, "int", 1, masked), Column(f"{value}2", "int", None, 0))
+    columns = (
+        ComparedColumn(value, value, "int", 1, masked),
+        ComparedColumn(f"{value}2", "int", None, 0),
+    )
     side: dict[str, str | None] = {value: value, "other": None}
     examples = (
         Example("changed", {value: value}, dict(side), {value: f"{value}3", "other": value}),

@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from headwaters.report.pages.texts import clean
-from headwaters.review.facts import Column, Difference, Example, Finding, Review
+from headwaters.review.facts import ComparedColumn, Difference, Example, Finding, Review
 from headwaters.review.markdown import LIMIT, MARK, code, render
 from pages.examples import large, model, review, spend_examples, usual
 from pages.hostile import FRAGMENTS, VALUES, full_of
@@ -128,7 +128,9 @@ def test_the_comment_fits_whatever_the_size(
 ) -> None:
     value = "é|`" * width
     one = model(
-        columns=tuple(Column(f"c{i}{value[:300]}", "int", "text", 1) for i in range(columns)),
+        columns=tuple(
+            ComparedColumn(f"c{i}{value[:300]}", "int", "text", 1) for i in range(columns)
+        ),
         difference=Difference(
             9,
             9,

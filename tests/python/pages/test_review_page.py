@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from playwright.sync_api import Browser
 
 from headwaters.report.pages.texts import clean
-from headwaters.review.facts import Column, Difference, Example, Finding, ModelReview
+from headwaters.review.facts import ComparedColumn, Difference, Example, Finding, ModelReview
 from headwaters.review.page import State, render, state_of
 from pages.browser import Watched, check_fit, filtering, watched, written
 from pages.examples import large, model, review, usual
@@ -52,7 +52,7 @@ DIFFERENCE = Difference(1, 1, 0, 0, 1, True)
         (model(), "same"),
         (model(difference=DIFFERENCE), "differs"),
         (model(difference=DIFFERENCE, findings=(FAILS,)), "broken"),
-        (model(columns=(Column("a", None, "int"),)), "differs"),
+        (model(columns=(ComparedColumn("a", None, "int"),)), "differs"),
         (model(causes=("added",), difference=None), "differs"),
         (model(difference=None), "quiet"),
         (model(difference=None, why_not="it is Python"), "unknown"),
@@ -94,7 +94,7 @@ def test_hostile_values_are_shown_and_nothing_runs(browser: Browser, tmp_path: P
 
 @pytest.mark.slow
 def test_null_masked_empty_and_absent_are_told_apart(browser: Browser, tmp_path: Path) -> None:
-    columns = (Column("secret", "string", "string", 1, is_masked=True),)
+    columns = (ComparedColumn("secret", "string", "string", 1, is_masked=True),)
     example = Example(
         "changed",
         {"id": "1", "secret": None, "other": None},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwaters.review.facts import Column, Difference, Finding, ModelReview, Stays
+from headwaters.review.facts import ComparedColumn, Difference, Finding, ModelReview, Stays
 from headwaters.review.verdict import Verdict, verdict
 from pages.examples import model, review
 
@@ -14,7 +14,10 @@ CONTRACT = Finding("contract", "amount is double", True)
 def differs(
     name: str = "sessions", added: int = 0, removed: int = 0, changed: int = 0
 ) -> ModelReview:
-    columns = (Column("a", "int", "int", changed), Column("b", "int", "int", min(changed, 1)))
+    columns = (
+        ComparedColumn("a", "int", "int", changed),
+        ComparedColumn("b", "int", "int", min(changed, 1)),
+    )
     difference = Difference(1_000, 1_000 + added - removed, added, removed, changed, by_key=True)
     return model(name, columns=columns, difference=difference)
 
@@ -58,7 +61,8 @@ CASES: list[tuple[str, list[ModelReview], Verdict]] = [
         "one",
         [
             model(
-                difference=Difference(9, 9, 0, 0, 1, True), columns=(Column("a", "int", "int", 1),)
+                difference=Difference(9, 9, 0, 0, 1, True),
+                columns=(ComparedColumn("a", "int", "int", 1),),
             )
         ],
         Verdict("differs", "1 row changes in 1 column of gold.sessions"),
@@ -134,9 +138,9 @@ CASES: list[tuple[str, list[ModelReview], Verdict]] = [
         [
             model(
                 columns=(
-                    Column("a", None, "int"),
-                    Column("b", "int", None),
-                    Column("c", "int", "bigint"),
+                    ComparedColumn("a", None, "int"),
+                    ComparedColumn("b", "int", None),
+                    ComparedColumn("c", "int", "bigint"),
                 )
             )
         ],

@@ -10,28 +10,28 @@ from headwaters.report.facts import (
     Backlog,
     Batch,
     Behind,
-    Change,
     Evaluation,
-    Expectation,
+    ExpectationHistory,
     Freshness,
     Lake,
-    Model,
     Need,
     Operation,
-    Outcome,
-    Run,
-    Stream,
-    Table,
+    ReportedModel,
+    ReportedOutcome,
+    ReportedRun,
+    ReportedStream,
+    ReportedTable,
+    TableChange,
 )
 from report.small import NOW, ago
 
 WEEK = 7 * 86400.0
 
 
-def table(name: str, **more: object) -> Table:
+def table(name: str, **more: object) -> ReportedTable:
     """Return a small table that needs nothing."""
-    changes = (Change(1, ago(days=2), 1000, 40_000), Change(2, ago(hours=5), 20, 900))
-    made = Table(
+    changes = (TableChange(1, ago(days=2), 1000, 40_000), TableChange(2, ago(hours=5), 20, 900))
+    made = ReportedTable(
         name=name,
         place=f"/lake/warehouse/{name.replace('.', '.db/')}",
         kind="model",
@@ -57,7 +57,7 @@ def usual() -> Lake:
         Batch(ago(days=2), 1000, 12, 4.0),
         Batch(ago(hours=5), 15, 5, 2.0),
     )
-    orders = Stream(
+    orders = ReportedStream(
         name="orders",
         table="bronze.orders",
         source="files landing/orders",
@@ -81,7 +81,7 @@ def usual() -> Lake:
         batches=(),
         last_batch=None,
     )
-    paid = Model(
+    paid = ReportedModel(
         name="paid",
         table="silver.paid",
         strategy="change_feed",
@@ -89,10 +89,10 @@ def usual() -> Lake:
         is_built=True,
         rows=1020,
         runs=(
-            Run(1, ago(days=2), "rebuild", 1000, 40_000),
-            Run(2, ago(hours=5), "merge", 20, 900, 450.0),
+            ReportedRun(1, ago(days=2), "rebuild", 1000, 40_000),
+            ReportedRun(2, ago(hours=5), "merge", 20, 900, 450.0),
         ),
-        outcome=Outcome("success", ago(hours=5), 20.4, "merge: 20 updated"),
+        outcome=ReportedOutcome("success", ago(hours=5), 20.4, "merge: 20 updated"),
         behind=(Behind("bronze.orders", 4, 6, 35, ago(days=2)),),
         runs_every=86400.0,
         reads=("bronze.orders",),
@@ -105,19 +105,19 @@ def usual() -> Lake:
         is_built=False,
         rows=None,
         runs=(),
-        outcome=Outcome("error", ago(hours=5), 0.4, "[HW_REPEATED_KEYS] two rows of a key"),
+        outcome=ReportedOutcome("error", ago(hours=5), 0.4, "[HW_REPEATED_KEYS] two rows of a key"),
         behind=(),
         reads=("silver.paid",),
     )
     rules = (
-        Expectation(
+        ExpectationHistory(
             "silver.paid",
             "positive",
             "amount > 0",
             "warn",
             (Evaluation(ago(days=2), 1000, 0), Evaluation(ago(hours=5), 20, 3)),
         ),
-        Expectation("gold.spend", "known", "currency is not null", "fail"),
+        ExpectationHistory("gold.spend", "known", "currency is not null", "fail"),
     )
     undo = "restore table silver.paid to version as of 1"
     operations = (
@@ -162,10 +162,12 @@ def large(models: int = 200) -> Lake:
     for index in range(models):
         name = f"{('silver', 'gold')[index % 2]}.model_{index:03}_of_a_longer_name"
         runs = tuple(
-            Run(day, _days(draw, 30 - day), "merge", 1 + draw.randrange(900), 40 * day + 99, 900.0)
+            ReportedRun(
+                day, _days(draw, 30 - day), "merge", 1 + draw.randrange(900), 40 * day + 99, 900.0
+            )
             for day in range(30)
         )
-        changes = tuple(Change(run.version, run.at, run.rows, run.bytes) for run in runs)
+        changes = tuple(TableChange(run.version, run.at, run.rows, run.bytes) for run in runs)
         tables.append(table(name, changes=changes, bytes=draw.randrange(10**9)))
         made.append(replace(lake.models[0], name=name, table=name, runs=runs))
         for _ in range(2 if index > 5 else 0):
@@ -189,7 +191,7 @@ def full_of(value: str) -> Lake:
         error=value,
         read_up_to=value,
     )
-    outcome = Outcome("error", NOW, 1.0, value)
+    outcome = ReportedOutcome("error", NOW, 1.0, value)
     behind = (Behind(value, 1, 2, 3, ago(days=3)),)
     model = replace(
         lake.models[0],

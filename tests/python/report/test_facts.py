@@ -18,18 +18,18 @@ from headwaters.report.facts import (
     Backlog,
     Batch,
     Behind,
-    Change,
     Evaluation,
-    Expectation,
+    ExpectationHistory,
     Freshness,
     Lake,
-    Model,
     Need,
     Operation,
-    Outcome,
-    Run,
-    Stream,
-    Table,
+    ReportedModel,
+    ReportedOutcome,
+    ReportedRun,
+    ReportedStream,
+    ReportedTable,
+    TableChange,
     prediction,
 )
 from headwaters.report.gather import Gatherer
@@ -67,7 +67,7 @@ def test_a_stream_its_quarantine_and_its_batches(lake: SmallLake) -> None:
     (lake.lake / "logs" / "ingest.jsonl").write_text(journal + '{"at": "2026-11-2')
     found = lake.read()
     assert found.streams == (
-        Stream(
+        ReportedStream(
             name="orders",
             table="bronze.orders",
             source="files landing/orders",
@@ -112,14 +112,14 @@ def test_a_table_and_a_model_that_reads_it(lake: SmallLake) -> None:
     found = lake.read()
     paid = size(silver)
     assert found.models == (
-        Model(
+        ReportedModel(
             name="paid",
             table="silver.paid",
             strategy="change_feed",
             owner="shop",
             is_built=True,
             rows=2,
-            runs=(Run(0, ago(days=10), "append", 2, paid),),
+            runs=(ReportedRun(0, ago(days=10), "append", 2, paid),),
             behind=(Behind("bronze.orders", 0, 2, 3, ago(days=9)),),
             runs_every=21600.0,
             reads=("bronze.orders",),
@@ -136,7 +136,7 @@ def test_a_table_and_a_model_that_reads_it(lake: SmallLake) -> None:
     assert sum(c.bytes for c in changes) == size(bronze)
     week = 7 * 86400.0
     assert found.tables == (
-        Table(
+        ReportedTable(
             name="bronze.orders",
             place=str(bronze),
             kind="stream",
@@ -154,7 +154,7 @@ def test_a_table_and_a_model_that_reads_it(lake: SmallLake) -> None:
             columns=(("id", "long"),),
             changes=changes,
         ),
-        Table(
+        ReportedTable(
             name="silver.paid",
             place=str(silver),
             kind="model",
@@ -169,7 +169,7 @@ def test_a_table_and_a_model_that_reads_it(lake: SmallLake) -> None:
             last_change=ago(days=10),
             retention=week,
             columns=(("id", "long"),),
-            changes=(Change(0, ago(days=10), 2, paid),),
+            changes=(TableChange(0, ago(days=10), 2, paid),),
         ),
     )
 
@@ -187,7 +187,7 @@ def test_maintenance_that_the_policy_requires_and_what_is_kept_for_readers(lake:
     lake.write("silver.a", {"id": [5]}, ago(days=18))
     lake.applied("gold.b", ago(days=17), silver__a=3)
 
-    def of_a() -> Table:
+    def of_a() -> ReportedTable:
         return next(one for one in lake.read().tables if one.name == "silver.a")
 
     assert (of_a().due, of_a().kept) == (
@@ -269,8 +269,8 @@ def test_runs_and_what_was_expected_of_them(lake: SmallLake) -> None:
 
 
 def test_a_prediction_takes_the_usual_run_and_no_outlier() -> None:
-    def run(rows: int, size: int) -> Run:
-        return Run(1, NOW, "merge", rows, size)
+    def run(rows: int, size: int) -> ReportedRun:
+        return ReportedRun(1, NOW, "merge", rows, size)
 
     earlier = [run(10, 100), run(10, 110), run(10, 90_000)]
     assert prediction(earlier, "merge", 5) == 55.0
@@ -344,8 +344,8 @@ def test_expectations_that_were_evaluated_and_those_that_never_were(lake: SmallL
         lake.write("ops.expectations", rows | counts, ago(hours=hours))
     evaluations = (Evaluation(ago(hours=3), 100, 0), Evaluation(ago(hours=2), 100, 7))
     assert lake.read().expectations == (
-        Expectation("gold.c", "known", "currency is not null", "fail"),
-        Expectation("gold.c", "positive", "amount > 0", "warn", evaluations),
+        ExpectationHistory("gold.c", "known", "currency is not null", "fail"),
+        ExpectationHistory("gold.c", "positive", "amount > 0", "warn", evaluations),
     )
 
 
@@ -364,7 +364,7 @@ def test_what_dbt_said_of_a_model(lake: SmallLake, monkeypatch: pytest.MonkeyPat
     target.mkdir()
     (target / "run_results.json").write_text(json.dumps(said))
     (model,) = lake.read().models
-    assert model.outcome == Outcome("error", ago(hours=1), 1.5, "no such column")
+    assert model.outcome == ReportedOutcome("error", ago(hours=1), 1.5, "no such column")
     assert model.outcome.failed
     (target / "run_results.json").write_text("{")
     found = lake.read()

@@ -12,7 +12,7 @@ import pytest
 from headwaters.platform.errors import WorkError
 from headwaters.report.attention import Attention, attention
 from headwaters.report.events import Sender, new_events
-from headwaters.report.facts import Change, Lake
+from headwaters.report.facts import Lake, TableChange
 from headwaters.report.metrics import exposition
 from report.examples import usual
 from report.small import NOW, ago
@@ -177,7 +177,7 @@ def test_each_run_is_one_event(events: Path) -> None:
     # a sent event is not sent again; a new commit is sent, under its own name
     assert sender.send(lake) == 0
     paid = lake.tables[0]
-    more = replace(paid, changes=(*paid.changes, Change(3, ago(hours=1), 7, 300)))
+    more = replace(paid, changes=(*paid.changes, TableChange(3, ago(hours=1), 7, 300)))
     assert sender.send(replace(lake, tables=(more,))) == 1
     again = told(events)[2]
     assert again["run"]["runId"] != identity

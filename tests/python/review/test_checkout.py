@@ -148,7 +148,7 @@ def test_a_base_that_cannot_be_compared_is_one_line(
         repository.git("checkout", "main", "--", "models", "dbt_project.yml")
     project = Project(repository.folder, ROOT / "profiles", "engine")
     with pytest.raises(UserError, match="HW_REVIEW_BASE") as raised:
-        run.review(project, tmp_path / "out", run.Options(base), print)
+        run.review(project, tmp_path / "out", run.ReviewOptions(base), print)
     assert error in str(raised.value)
     assert "\n" not in str(raised.value)
     assert list((tmp_path / "tmp").iterdir()) == []
@@ -159,7 +159,7 @@ def test_a_project_outside_of_git_has_no_base(
 ) -> None:
     project = Project(new_project({}), ROOT / "profiles", "engine")
     with pytest.raises(UserError, match="is in no git repository"):
-        run.review(project, tmp_path / "out", run.Options(), print)
+        run.review(project, tmp_path / "out", run.ReviewOptions(), print)
 
 
 def test_schemas_of_long_names_are_told_apart() -> None:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from headwaters.review.costs import Past, Run, lines, of_a_rebuild, of_a_run, runs_of
+from headwaters.review.costs import IncrementalRun, Past, lines, of_a_rebuild, of_a_run, runs_of
 from headwaters.review.facts import Cost, Difference, Effort
 from headwaters.tables.commits import Commit
 
@@ -43,8 +43,8 @@ def test_incremental_runs_are_read_from_the_log() -> None:
     # an overwrite without a condition replaces the whole table
     replaced = commit(3, 102, "WRITE", numOutputRows=12)
     replaced = Commit(3, 102_000, "WRITE", {"mode": "Overwrite"}, replaced.metrics)
-    assert runs_of(COMMITS) == [Run(4, 400, 4.0), Run(10, 90, 2.0)]
-    assert runs_of([*COMMITS[:6], replaced, *COMMITS[7:]]) == [Run(4, 400, 4.0)]
+    assert runs_of(COMMITS) == [IncrementalRun(4, 400, 4.0), IncrementalRun(10, 90, 2.0)]
+    assert runs_of([*COMMITS[:6], replaced, *COMMITS[7:]]) == [IncrementalRun(4, 400, 4.0)]
     assert runs_of(COMMITS[4:5]) == []
 
 

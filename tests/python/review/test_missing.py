@@ -35,7 +35,7 @@ def review(repository: Shop, out: Path) -> tuple[int, list[str]]:
     """Run a review without Spark; return its exit code and its output."""
     said: list[str] = []
     project = Project(repository.folder, ROOT / "profiles", "engine")
-    return run.review(project, out, run.Options(), said.append), said
+    return run.review(project, out, run.ReviewOptions(), said.append), said
 
 
 def raising(error: Exception) -> Any:
@@ -95,7 +95,7 @@ def test_a_review_that_cannot_be_written_is_said_first(
     said: list[str] = []
     project = Project(repository.folder, ROOT / "profiles", "engine")
     with pytest.raises(WorkError) as raised:
-        run.review(project, tmp_path / "out", run.Options(), said.append)
+        run.review(project, tmp_path / "out", run.ReviewOptions(), said.append)
     assert str(raised.value) == (
         f"[HW_FILE] {tmp_path / 'out'} cannot be written: No space left on device. Free some "
         "space, or name another folder with --out"

@@ -6,7 +6,7 @@ import pytest
 
 from headwaters.review.build_sides import Known, Rows
 from headwaters.review.changes import Changed, Changes, Side
-from headwaters.review.facts import Column, Difference
+from headwaters.review.facts import ComparedColumn, Difference
 from headwaters.review.models import moments
 from review.test_changes import model
 
@@ -21,7 +21,7 @@ READS = "it reads silver.b, of which each run makes other rows"
         (Rows(difference=SAME), {"model.p.b": MOMENT, "model.p.c": READS}),
         (Rows(difference=ONE), {}),
         (Rows(why_not="it is not built"), {}),
-        (Rows((Column("id", "int", "bigint"),), SAME), {}),
+        (Rows((ComparedColumn("id", "int", "bigint"),), SAME), {}),
         (Rows(difference=Difference(3, 3, 0, 0, 0, True, "sample")), {}),
     ],
 )

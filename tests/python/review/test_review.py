@@ -45,7 +45,7 @@ def reviewed(shop: Shop, tmp_path: Path) -> Reviewed:
         code = run.review(
             project,
             tmp_path / "out",
-            run.Options("main", select, largest, clean),
+            run.ReviewOptions("main", select, largest, clean),
             lambda line: None,
         )
         return code, facts(tmp_path / "out")

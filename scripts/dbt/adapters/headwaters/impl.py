@@ -475,8 +475,8 @@ class HeadwatersAdapter(SparkAdapter):
         """Store for later runs the models that this one found unchanged."""
         self.unchanged.keep(self._location_of, self._rows_or_none)
 
-    def _unchanged_commit(self, table: str, models: Sequence[str]) -> unchanged.Commit | None:
-        def look() -> dict[str, unchanged.Commit]:
+    def _unchanged_commit(self, table: str, models: Sequence[str]) -> unchanged.NewestCommit | None:
+        def look() -> dict[str, unchanged.NewestCommit]:
             return self.unchanged.look(models, self._location_of, self._rows_or_none)
 
         histories = self._histories()

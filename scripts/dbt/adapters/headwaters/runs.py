@@ -26,7 +26,7 @@ from headwaters.runs.model import Model
 from headwaters.runs.proving import prove
 from headwaters.runs.refreshing import differences_sql
 from headwaters.runs.session import Connection, Macros
-from headwaters.runs.settling import Settled, settle
+from headwaters.runs.settling import SettledModel, settle
 from headwaters.runs.state import TableState, read_state, state_properties
 from headwaters.runs.strategies import strategy_for
 from headwaters.runs.view_definitions import OtherSetting, View
@@ -239,7 +239,7 @@ class DbtSession:
 
 
 @dataclass(frozen=True)
-class Begun:
+class StartedRun:
     """A run after its start: its model is settled and checked, and its pre-hooks come next."""
 
     session: DbtSession
@@ -274,7 +274,7 @@ class Runs:
         self._adapter = adapter
 
     @raises_dbt_errors
-    def begin(self, context: Context, target: Any) -> Begun:
+    def begin(self, context: Context, target: Any) -> StartedRun:
         """Settle and check a model. An unchanged model needs no settling."""
         session = DbtSession(self._adapter, context)
         node, code = context["model"], context["compiled_code"]
@@ -284,7 +284,7 @@ class Runs:
         digest = self._digest(session, context) if exists and not full_refresh else None
         begun = (session, existing, full_refresh, digest, self._adapter, node["unique_id"])
         if digest and self._adapter.is_unchanged(node["unique_id"], digest, session.selected):
-            return Begun(*begun)
+            return StartedRun(*begun)
         state, is_auto = None, node["config"].get("incremental_strategy") == "auto"
         if exists and (is_auto or not full_refresh):
             state = read_state(session.connection, target)
@@ -295,7 +295,7 @@ class Runs:
         loss = None if full_refresh or (session.is_empty and state) else loss_of(model, state)
         if loss:
             raise Unproven(str(loss))
-        return Begun(*begun, model, state)
+        return StartedRun(*begun, model, state)
 
     def _digest(self, session: DbtSession, context: Context) -> str | None:
         """Return a digest of the inputs of a model's plan other than its tables.
@@ -353,7 +353,7 @@ class Runs:
     def rebuilt(self, context: Context, node: Mapping[str, Any], relation: Any) -> Rebuilt:
         """Return the result of a model's full refresh, for a rebuild."""
         session = DbtSession(self._adapter, context)
-        settled: Settled = settle(session, node, context["render"](node["raw_code"]), {})
+        settled: SettledModel = settle(session, node, context["render"](node["raw_code"]), {})
         config = settled.config
         model = Model(node, relation, relation, settled.code, config, session)
         if not config.get("derivation") and config.get("incremental_proof") != "sample":

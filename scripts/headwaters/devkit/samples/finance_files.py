@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from headwaters.devkit.samples import parts
-from headwaters.devkit.samples.simulate import STREAMS, FinanceConfig, Record
+from headwaters.devkit.samples.simulate import STREAMS, FinanceConfig, SentRecord
 
 
 @dataclass
@@ -23,7 +23,7 @@ class Truth:
     flagged: int = 0  # records with the field `is_flagged`
     keys: int = 0  # different transactions or claims with at least one well-formed record
 
-    def count(self, record: Record, seen: set[str]) -> None:
+    def count(self, record: SentRecord, seen: set[str]) -> None:
         """Add one record; `seen` has the keys of earlier entities."""
         self.records += 1
         self.duplicates += record.kind == "duplicate"
@@ -65,7 +65,7 @@ def land(config: FinanceConfig, out: Path, files: int = 4) -> list[Landed]:
     return results
 
 
-def _land(stream: str, records: list[Record], paths: list[Path]) -> Landed:
+def _land(stream: str, records: list[SentRecord], paths: list[Path]) -> Landed:
     truth, seen = Truth(stream), set[str]()
     for record in records:
         truth.count(record, seen)

@@ -70,7 +70,7 @@ class Merchant(NamedTuple):
     currency: str
 
 
-class Policy(NamedTuple):
+class InsurancePolicy(NamedTuple):
     """An insurance policy of an account."""
 
     id: str
@@ -106,7 +106,7 @@ class Population:
     accounts: Weighted[Account]
     categories: Weighted[str]
     merchants: dict[str, Weighted[Merchant]]
-    policies: Weighted[Policy]
+    policies: Weighted[InsurancePolicy]
 
     @classmethod
     def create(cls) -> Population:
@@ -143,7 +143,9 @@ class Population:
             claim_type = claim_types.draw(rng)
             premium = CLAIM_TYPES[claim_type][2] * math.exp(rng.gauss(0, 0.3))
             policies.append(
-                Policy(f"P{number:06d}", account, claim_type, money(premium, account.currency))
+                InsurancePolicy(
+                    f"P{number:06d}", account, claim_type, money(premium, account.currency)
+                )
             )
         return cls(
             everyone=everyone,

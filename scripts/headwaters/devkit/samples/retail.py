@@ -70,7 +70,7 @@ class RetailConfig:
         return Random(f"{self.seed}:{purpose}")
 
 
-class Change(NamedTuple):
+class LoggedChange(NamedTuple):
     """One change of a row in the database's log."""
 
     table: str
@@ -98,7 +98,7 @@ class _Database:
     """The tables of the shop, and the log of their changes."""
 
     tables: dict[str, dict[int, Row]] = field(default_factory=lambda: {name: {} for name in KEYS})
-    log: list[Change] = field(default_factory=list)
+    log: list[LoggedChange] = field(default_factory=list)
 
     def write(self, table: str, time: int, row: Row, operation: Operation | None = None) -> None:
         """Insert or update a row."""
@@ -119,11 +119,11 @@ class _Database:
         self, table: str, operation: Operation, time: int, key: int, before: Any, after: Any
     ) -> None:
         lsn = 24_000_000 + 56 * len(self.log)
-        self.log.append(Change(table, operation, lsn, time, key, before, after))
+        self.log.append(LoggedChange(table, operation, lsn, time, key, before, after))
 
 
 @cache
-def changes(config: RetailConfig) -> tuple[Change, ...]:
+def changes(config: RetailConfig) -> tuple[LoggedChange, ...]:
     """Return every change of the three tables, in the order of the log.
 
     Customers are in a snapshot (`r`) or sign up, move, change their segment, and are deleted; some
@@ -307,7 +307,7 @@ def _order(config: RetailConfig, rng: Random, number: int, time: int) -> Iterato
         yield time + HOUR, change(status="cancelled")
 
 
-def debezium(change: Change, full: bool) -> str:
+def debezium(change: LoggedChange, full: bool) -> str:
     """Return a change in Debezium's envelope; unless `full`, `before` has only the key."""
     before: Row | None = change.before
     if before is not None and not full:
@@ -336,7 +336,7 @@ def debezium(change: Change, full: bool) -> str:
     return json.dumps(event, ensure_ascii=False)
 
 
-def flat(change: Change) -> str:
+def flat(change: LoggedChange) -> str:
     """Return a change as the columns of its row, with an operation and a sequence."""
     names: Mapping[str, str] = {"c": "insert", "r": "insert", "u": "update", "d": "delete"}
     row = change.after or {KEYS[change.table]: change.key}
@@ -349,7 +349,7 @@ def flat(change: Change) -> str:
     return json.dumps(event, ensure_ascii=False)
 
 
-ENCODED: dict[str, Callable[[Change], str]] = {
+ENCODED: dict[str, Callable[[LoggedChange], str]] = {
     "customers": lambda change: debezium(change, full=True),
     "orders": lambda change: debezium(change, full=False),
     "products": flat,

@@ -96,7 +96,7 @@ class FinanceConfig:
         return Random(f"{self.seed}:{purpose}")
 
 
-class Record(NamedTuple):
+class SentRecord(NamedTuple):
     """One sent record: a line of a file, or the value of a message."""
 
     key: str  # the key for partitions of a topic
@@ -118,14 +118,14 @@ class _Outbox:
     """A queue of records that are due later, in the order of their time."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, Callable[[int], Record]]] = []
+        self._heap: list[tuple[int, int, Callable[[int], SentRecord]]] = []
         self._pushed = 0
 
-    def push(self, due: int, make: Callable[[int], Record]) -> None:
+    def push(self, due: int, make: Callable[[int], SentRecord]) -> None:
         self._pushed += 1  # a tie-break: functions have no order
         heapq.heappush(self._heap, (due, self._pushed, make))
 
-    def until(self, time: float) -> Iterator[Record]:
+    def until(self, time: float) -> Iterator[SentRecord]:
         while self._heap and self._heap[0][0] <= time:
             due, _, make = heapq.heappop(self._heap)
             yield make(due)
@@ -162,7 +162,7 @@ def _choose(rng: Random, among: list[int], number: int) -> set[int]:
     return set(rng.sample(among, number))
 
 
-def transactions(config: FinanceConfig) -> Iterator[Record]:
+def transactions(config: FinanceConfig) -> Iterator[SentRecord]:
     """Yield `config.rows` records of the stream financial_transactions, in the order of sending.
 
     Fields: transaction_id, timestamp (ISO 8601, UTC), account_id, amount (a number above 0),
@@ -198,16 +198,16 @@ def transactions(config: FinanceConfig) -> Iterator[Record]:
         large = row["amount"] > 500 * CURRENCIES[row["currency"]][0]
         return {**row, "is_flagged": flags.random() < (0.08 if large else 0.01)}
 
-    def correct(row: dict[str, Any]) -> Callable[[int], Record]:
+    def correct(row: dict[str, Any]) -> Callable[[int], SentRecord]:
         amount = _corrected(row["amount"], row["currency"], faults)
 
-        def make(due: int) -> Record:
+        def make(due: int) -> SentRecord:
             again = with_flag({**row, "timestamp": iso(due), "amount": amount}, due)
-            return Record(row["account_id"], due, "correction", _line(again))
+            return SentRecord(row["account_id"], due, "correction", _line(again))
 
         return make
 
-    def resend(record: Record) -> Callable[[int], Record]:
+    def resend(record: SentRecord) -> Callable[[int], SentRecord]:
         return lambda due: record._replace(sent_at=due, kind="duplicate")
 
     previous = start
@@ -224,10 +224,10 @@ def transactions(config: FinanceConfig) -> Iterator[Record]:
         fault = fault_of.get(index)
         if fault:
             value = _spoil(sent, fault, "transaction_id", "amount", "timestamp")
-            yield Record(row["account_id"], now, "malformed", value, fault)
+            yield SentRecord(row["account_id"], now, "malformed", value, fault)
         else:
             kind: Kind = "late" if index in late else "ordinary"
-            record = Record(row["account_id"], now, kind, _line(sent))
+            record = SentRecord(row["account_id"], now, kind, _line(sent))
             yield record
             if index in duplicated:
                 outbox.push(now + _resend_delay(faults), resend(record))
@@ -283,7 +283,7 @@ def _movement(
     return purchase
 
 
-def claims(config: FinanceConfig) -> Iterator[Record]:
+def claims(config: FinanceConfig) -> Iterator[SentRecord]:
     """Yield the records of `config.claims` insurance claims, in the order of sending.
 
     Fields: claim_id, policy_id, account_id, claim_type, claimed_at (ISO 8601, UTC), incident_date,
@@ -309,8 +309,8 @@ def claims(config: FinanceConfig) -> Iterator[Record]:
     rate = config.rate * config.claims / config.rows if config.rows else config.rate
     outbox = _Outbox()
 
-    def send(key: str, row: dict[str, Any], kind: Kind = "ordinary") -> Callable[[int], Record]:
-        return lambda due: Record(key, due, kind, _line(row))
+    def send(key: str, row: dict[str, Any], kind: Kind = "ordinary") -> Callable[[int], SentRecord]:
+        return lambda due: SentRecord(key, due, kind, _line(row))
 
     previous = start
     times = arrivals(rng, start, rate) if config.claims else iter(())
@@ -323,7 +323,7 @@ def claims(config: FinanceConfig) -> Iterator[Record]:
         fault = fault_of.get(index)
         if fault:
             value = _spoil(opened, fault, "claim_id", "claim_amount", "claimed_at")
-            yield Record(key, now, "malformed", value, fault)
+            yield SentRecord(key, now, "malformed", value, fault)
         else:
             yield send(key, opened, "late" if index in late else "ordinary")(now)
             for due, row in history[1:]:
@@ -371,7 +371,7 @@ def _claim(
     return history
 
 
-STREAMS: dict[str, Callable[[FinanceConfig], Iterator[Record]]] = {
+STREAMS: dict[str, Callable[[FinanceConfig], Iterator[SentRecord]]] = {
     "financial_transactions": transactions,
     "insurance_claims": claims,
 }

@@ -10,7 +10,7 @@ from typing import Literal
 from headwaters.analysis import ROWS, Origin, OriginKind, joined_origins
 from headwaters.platform.errors import UserError
 from headwaters.platform.names import or_nearest
-from headwaters.report.lineage.tables import Table
+from headwaters.report.lineage.tables import LineageTable
 
 Direction = Literal["up", "down"]
 # An origin, the column computed from it, and how.
@@ -18,14 +18,14 @@ Edge = tuple[Origin, Origin, OriginKind]
 
 
 @dataclass(frozen=True)
-class Graph:
+class LineageGraph:
     """The project's tables, by their keys."""
 
-    tables: Mapping[str, Table]
+    tables: Mapping[str, LineageTable]
 
     # names
 
-    def find(self, name: str) -> tuple[Table, str | None]:
+    def find(self, name: str) -> tuple[LineageTable, str | None]:
         """Return the table that a user names, or a table and its column in lower case.
 
         The name is dbt's, or has a schema. Raises UserError.
@@ -54,7 +54,7 @@ class Graph:
             f"lineage: {found.name} ({found.file}) has no column '{last}'{or_nearest(last, names)}",
         )
 
-    def _named(self, name: str) -> Table | None:
+    def _named(self, name: str) -> LineageTable | None:
         wanted = name.lower()
         found = [
             table
@@ -73,7 +73,7 @@ class Graph:
     def _schema(self, name: str) -> bool:
         return any(key.startswith(f"{name.lower()}.") for key in self.tables)
 
-    def _analysed(self, table: Table) -> Table:
+    def _analysed(self, table: LineageTable) -> LineageTable:
         if table.relation is None:
             raise UserError(
                 "HW_NO_LINEAGE", f"lineage: {table.name} ({table.file}): {table.reason}"
@@ -142,7 +142,7 @@ class Graph:
                     found.append((rows, column, "rows"))
         return found
 
-    def not_analysed(self, key: str, direction: Direction) -> list[Table]:
+    def not_analysed(self, key: str, direction: Direction) -> list[LineageTable]:
         """Return the table, or its readers, if their SQL is not analysed."""
         if direction == "up":
             found = [self.tables[key]] if key in self.tables else []

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from headwaters.analysis import ROWS, Origin, OriginKind
-from headwaters.report.lineage.graph import Direction, Edge, Graph
-from headwaters.report.lineage.tables import Table
+from headwaters.report.lineage.graph import Direction, Edge, LineageGraph
+from headwaters.report.lineage.tables import LineageTable
 
 # One line of a tree: columns of one table, reached in the same way.
 _Group = tuple[OriginKind, str, tuple[Origin, ...]]
 
 
-def text(graph: Graph, table: Table, column: str | None, directions: Sequence[Direction]) -> str:
+def text(
+    graph: LineageGraph, table: LineageTable, column: str | None, directions: Sequence[Direction]
+) -> str:
     """Return the lineage of a column as a tree, or of each column of a table to its neighbours."""
     if column is None:
         return "\n".join([f"{table.name} ({table.file})", *_columns(graph, table, directions)])
@@ -24,7 +26,9 @@ def text(graph: Graph, table: Table, column: str | None, directions: Sequence[Di
     return "\n".join(lines)
 
 
-def _columns(graph: Graph, table: Table, directions: Sequence[Direction]) -> Iterator[str]:
+def _columns(
+    graph: LineageGraph, table: LineageTable, directions: Sequence[Direction]
+) -> Iterator[str]:
     """Yield each column with its neighbours, and last the neighbours that all columns share."""
     for direction in directions:
         yield from ("", direction)
@@ -55,7 +59,7 @@ def _columns(graph: Graph, table: Table, directions: Sequence[Direction]) -> Ite
 class _Tree:
     """A tree of groups, each expanded at its first occurrence."""
 
-    def __init__(self, graph: Graph, direction: Direction) -> None:
+    def __init__(self, graph: LineageGraph, direction: Direction) -> None:
         self._graph = graph
         self._direction: Direction = direction
         self._followed: set[tuple[Origin, ...]] = set()
@@ -83,12 +87,12 @@ class _Tree:
             yield from _not_analysed(self._graph, key, self._direction)
 
 
-def _not_analysed(graph: Graph, key: str, direction: Direction) -> Iterator[str]:
+def _not_analysed(graph: LineageGraph, key: str, direction: Direction) -> Iterator[str]:
     for table in graph.not_analysed(key, direction):
         yield f"not analysed: {table.name} ({table.file}): {table.reason}"
 
 
-def _groups(graph: Graph, columns: Mapping[Origin, OriginKind]) -> list[_Group]:
+def _groups(graph: LineageGraph, columns: Mapping[Origin, OriginKind]) -> list[_Group]:
     """Group columns by kind and table, values first; omit rows of a table with other columns."""
     found: dict[tuple[OriginKind, str], list[Origin]] = {}
     tables = {column.table for column in columns if column.name != ROWS}
@@ -104,7 +108,7 @@ def _groups(graph: Graph, columns: Mapping[Origin, OriginKind]) -> list[_Group]:
     return [(kind, table, tuple(group)) for (kind, table), group in found.items()]
 
 
-def _line(graph: Graph, group: _Group, beside: Sequence[_Group]) -> str:
+def _line(graph: LineageGraph, group: _Group, beside: Sequence[_Group]) -> str:
     """Return the line of a group, given all groups of the same step."""
     kind, key, columns = group
     table = graph.tables.get(key)
@@ -123,7 +127,9 @@ def _line(graph: Graph, group: _Group, beside: Sequence[_Group]) -> str:
     return f"{kind:5}  {graph.shown(key)}{of}: {said}"
 
 
-def mermaid(graph: Graph, table: Table, column: str | None, directions: Sequence[Direction]) -> str:
+def mermaid(
+    graph: LineageGraph, table: LineageTable, column: str | None, directions: Sequence[Direction]
+) -> str:
     """Return the same as a flowchart: solid arrows are values, dotted ones affect rows.
 
     An origin of a table's rows points to the table's node `rows`, and that to the columns.
@@ -164,7 +170,7 @@ def mermaid(graph: Graph, table: Table, column: str | None, directions: Sequence
     return "\n".join(lines)
 
 
-def _exposures(graph: Graph, tables: Mapping[str, int]) -> Iterator[str]:
+def _exposures(graph: LineageGraph, tables: Mapping[str, int]) -> Iterator[str]:
     """Yield the exposures of these tables, each with its number."""
     shown = sorted(
         (name, number)
@@ -178,7 +184,7 @@ def _exposures(graph: Graph, tables: Mapping[str, int]) -> Iterator[str]:
 
 
 def _reached(
-    graph: Graph, starts: Iterable[Origin], direction: Direction, follow: bool
+    graph: LineageGraph, starts: Iterable[Origin], direction: Direction, follow: bool
 ) -> Iterator[Edge]:
     """Yield the edges on the way up or down, or only those of the starts unless `follow`."""
     is_up = direction == "up"

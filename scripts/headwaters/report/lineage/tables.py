@@ -31,7 +31,7 @@ _OF_SNAPSHOTS = ("dbt_scd_id", "dbt_updated_at", "dbt_valid_from", "dbt_valid_to
 
 
 @dataclass(frozen=True)
-class Table:
+class LineageTable:
     """A table, view, ephemeral model, seed or source.
 
     `key` is its name in columns: schema and table in lower case. If its SQL is not analysed,
@@ -65,7 +65,7 @@ def tables_of(
     exposures: Mapping[str, Node],
     not_compiled: Mapping[str, str],
     root: Path,
-) -> dict[str, Table]:
+) -> dict[str, LineageTable]:
     """Return the tables of a project, by their keys.
 
     `nodes` are the nodes and sources of dbt's manifest, with the compiled SQL of models.
@@ -79,11 +79,11 @@ def tables_of(
     for exposure in exposures.values():
         for key in exposure["depends_on"]["nodes"]:
             shown.setdefault(key, []).append(f"{exposure['name']} ({exposure['type']})")
-    found: dict[str, Table] = {}
+    found: dict[str, LineageTable] = {}
     for key in TopologicalSorter(above).static_order():
         node = chosen[key]
         columns = node.get("columns") or {}
-        table = Table(
+        table = LineageTable(
             keys[key],
             _shown_name(node),
             "ephemeral" if _is_ephemeral(node) else str(node["resource_type"]),
@@ -120,7 +120,9 @@ def _above(node: Node, chosen: Mapping[str, Node]) -> set[str]:
     return {key for key in (node.get("depends_on") or {}).get("nodes", ()) if key in chosen}
 
 
-def _analysed(table: Table, node: Node, known: Mapping[str, Table], root: Path) -> Table:
+def _analysed(
+    table: LineageTable, node: Node, known: Mapping[str, LineageTable], root: Path
+) -> LineageTable:
     if table.kind == "source":
         return _source(table, node)
     if table.kind == "seed":
@@ -171,7 +173,7 @@ def _header(node: Node, root: Path) -> list[str]:
         raise NotAnalysed(f"its file cannot be read: {error.strerror}") from None
 
 
-def _source(table: Table, node: Node) -> Table:
+def _source(table: LineageTable, node: Node) -> LineageTable:
     """Return a source with its contract's columns if it is streamed, else the declared ones."""
     if node["config"].get("meta", {}).get("stream") is None:
         if not table.declared:

@@ -17,7 +17,7 @@ from headwaters.runs.decisions import is_broadcast
 from headwaters.runs.inputs import Spec, followed, input_sql, with_inputs
 from headwaters.runs.model import partitions_among
 from headwaters.runs.plan import Facts
-from headwaters.runs.session import Column, Macros, Relation
+from headwaters.runs.session import DbtColumn, DbtRelation, Macros
 from headwaters.runs.strategies.base import HALVES, Lost, Share, Tried, named
 from headwaters.runs.strategies.keyed import Keyed
 from headwaters.runs.work import Work
@@ -29,7 +29,7 @@ class AffectedKeys(Keyed):
     repeated_keys = "counted"
 
     def change_set_sql(
-        self, work: Work, sql: str, columns: Sequence[Column], bounds: Sequence[Any]
+        self, work: Work, sql: str, columns: Sequence[DbtColumn], bounds: Sequence[Any]
     ) -> str:
         """Return the recomputed rows of the affected keys, compared with those of the table."""
         key = self.affected_key_columns(work)
@@ -92,8 +92,8 @@ class AffectedKeys(Keyed):
         sql: str,
         inputs: Sequence[Spec],
         spec: Spec,
-        columns: Sequence[Column],
-        sample: Relation,
+        columns: Sequence[DbtColumn],
+        sample: DbtRelation,
     ) -> str:
         """Return the SQL that counts differing rows, and `_elsewhere`, rows of unsampled keys.
 
@@ -110,7 +110,7 @@ class AffectedKeys(Keyed):
         return str(self.sql("hw_differences_of_halves_sql", sides, compared, bool(key)))
 
     def side_sql(
-        self, sql: str, inputs: Sequence[Spec], spec: Spec, sample: Relation, rows: str
+        self, sql: str, inputs: Sequence[Spec], spec: Spec, sample: DbtRelation, rows: str
     ) -> str:
         """Return the SQL over some rows of a sample, with their keys."""
         columns = key_columns(self.sql, spec, "_input")
@@ -193,7 +193,7 @@ class LedKeys(Keyed):
     repeated_keys = "counted"
 
     def change_set_sql(
-        self, work: Work, sql: str, columns: Sequence[Column], bounds: Sequence[Any]
+        self, work: Work, sql: str, columns: Sequence[DbtColumn], bounds: Sequence[Any]
     ) -> str:
         """Return the recomputed rows of the affected keys, compared with those of the table."""
         key = self.affected_key_columns(work)
@@ -257,7 +257,7 @@ def in_order(names: Iterable[str]) -> list[str]:
     return sorted(names, key=str.lower)
 
 
-def unaffected_key_text(target: Relation, key: Sequence[str]) -> str:
+def unaffected_key_text(target: DbtRelation, key: Sequence[str]) -> str:
     """Return the error of a row without an input whose changes lead to it."""
     names = ", ".join(key)
     return (

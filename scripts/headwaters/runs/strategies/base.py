@@ -15,7 +15,7 @@ from headwaters.runs.decisions import most_of_rows, way_of_ranges
 from headwaters.runs.inputs import Spec, with_inputs
 from headwaters.runs.model import Model
 from headwaters.runs.plan import Facts, Plan
-from headwaters.runs.session import Column, Relation
+from headwaters.runs.session import DbtColumn, DbtRelation
 from headwaters.runs.work import Work, drop_staging_table
 from headwaters.tables.commits import Range
 
@@ -100,16 +100,16 @@ class Strategy:
         self.sql = model.session.macros
         self.connection = model.session.connection
 
-    def full_refresh_sql(self, sql: str, columns: Sequence[Column]) -> str:
+    def full_refresh_sql(self, sql: str, columns: Sequence[DbtColumn]) -> str:
         """Return the SQL of the whole table; `columns` are those of the model's SQL."""
         return sql
 
-    def columns_of_full_refresh(self, sql: str) -> Sequence[Column]:
+    def columns_of_full_refresh(self, sql: str) -> Sequence[DbtColumn]:
         """Return the columns of the whole table. Runs a statement."""
         return self.connection.columns(sql)
 
     def change_set_sql(
-        self, work: Work, sql: str, columns: Sequence[Column], bounds: Sequence[Any]
+        self, work: Work, sql: str, columns: Sequence[DbtColumn], bounds: Sequence[Any]
     ) -> str:
         """Return the changes of the run: the target's columns and `_operation`, one row a key.
 
@@ -142,8 +142,8 @@ class Strategy:
         sql: str,
         inputs: Sequence[Spec],
         spec: Spec,
-        columns: Sequence[Column],
-        sample: Relation,
+        columns: Sequence[DbtColumn],
+        sample: DbtRelation,
     ) -> str:
         """Return SQL of one row. Every value other than 0 and false is a reason to refuse."""
         sides = [self.side_sql(sql, inputs, spec, sample, rows) for rows in HALVES]
@@ -151,7 +151,7 @@ class Strategy:
         return str(self.sql("hw_differences_of_halves_sql", sides, compared, False))
 
     def side_sql(
-        self, sql: str, inputs: Sequence[Spec], spec: Spec, sample: Relation, rows: str
+        self, sql: str, inputs: Sequence[Spec], spec: Spec, sample: DbtRelation, rows: str
     ) -> str:
         """Return the SQL over some rows of a sample."""
         return with_inputs(
@@ -170,7 +170,7 @@ class Strategy:
         """
         return Facts()
 
-    def inspect(self, stage: Relation, look: Look) -> None:
+    def inspect(self, stage: DbtRelation, look: Look) -> None:
         """Refuse a change set that may not be written. May run statements."""
 
     def before_replace(self, plan: Plan) -> None:
@@ -194,7 +194,7 @@ def named(columns: Sequence[str], alias: str | None = None) -> str:
     return ", ".join((f"{alias}." if alias else "") + identifier(column) for column in columns)
 
 
-def raise_repeated_keys(model: Model, query: str, stage: Relation | None) -> None:
+def raise_repeated_keys(model: Model, query: str, stage: DbtRelation | None) -> None:
     """Raise if the query finds a repeated key, before anything is written.
 
     Raises:

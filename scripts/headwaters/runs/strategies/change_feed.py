@@ -11,7 +11,7 @@ from typing import Any
 from headwaters.runs.decisions import is_worth_storing, most_of_rows, way_of_ranges
 from headwaters.runs.inputs import Spec, followed, with_inputs
 from headwaters.runs.plan import Facts
-from headwaters.runs.session import Column
+from headwaters.runs.session import DbtColumn
 from headwaters.runs.strategies.base import Share, Strategy, Tried
 from headwaters.runs.work import Work
 
@@ -23,7 +23,7 @@ class ChangeFeed(Strategy):
     prunes_inserts = True
 
     def change_set_sql(
-        self, work: Work, sql: str, columns: Sequence[Column], bounds: Sequence[Any]
+        self, work: Work, sql: str, columns: Sequence[DbtColumn], bounds: Sequence[Any]
     ) -> str:
         """Return the rows that the table gains and loses."""
         spec = followed(work.plan.inputs)

@@ -17,7 +17,7 @@ from headwaters.runs.decisions import is_broadcast
 from headwaters.runs.gaps import left_as_it_is
 from headwaters.runs.inputs import Spec, followed, inputs_of, with_inputs, without_inputs
 from headwaters.runs.plan import Facts, Plan
-from headwaters.runs.session import Column
+from headwaters.runs.session import DbtColumn
 from headwaters.runs.strategies.base import Strategy, named
 from headwaters.runs.strategies.change_feed import store_feed
 from headwaters.runs.work import Work, lost
@@ -29,12 +29,12 @@ from headwaters.tables.grouping import grouping_of
 class History(Strategy):
     """Turn every change image into a period of validity."""
 
-    def full_refresh_sql(self, sql: str, columns: Sequence[Column]) -> str:
+    def full_refresh_sql(self, sql: str, columns: Sequence[DbtColumn]) -> str:
         """Return the periods of all images that the feed retains. Runs statements."""
         spec = followed(inputs_of(sql))
         return self._periods_sql(with_inputs(sql, {spec["text"]: self._all_images(spec)}))
 
-    def columns_of_full_refresh(self, sql: str) -> Sequence[Column]:
+    def columns_of_full_refresh(self, sql: str) -> Sequence[DbtColumn]:
         """Return the columns of the whole table. Runs statements."""
         return self.connection.columns(self.full_refresh_sql(sql, []))
 
@@ -42,7 +42,7 @@ class History(Strategy):
         return str(self.sql("hw_periods_sql", sql, named(self.model.keys)))
 
     def change_set_sql(
-        self, work: Work, sql: str, columns: Sequence[Column], bounds: Sequence[Any]
+        self, work: Work, sql: str, columns: Sequence[DbtColumn], bounds: Sequence[Any]
     ) -> str:
         """Return the recomputed periods of the affected keys, compared with those of the table."""
         spec, model = followed(work.plan.inputs), self.model

@@ -12,7 +12,7 @@ from headwaters.runs.client_rows import ClientRows
 from headwaters.runs.decisions import is_small_change, is_worth_storing
 from headwaters.runs.model import names_in
 from headwaters.runs.plan import Facts
-from headwaters.runs.session import Column
+from headwaters.runs.session import DbtColumn
 from headwaters.runs.strategies.base import Lost, Share, Strategy, named
 from headwaters.runs.work import Work
 
@@ -38,7 +38,7 @@ class Keyed(Strategy):
         sql: str,
         key: Sequence[str],
         recomputed: str,
-        columns: Sequence[Column],
+        columns: Sequence[DbtColumn],
         bounds: Sequence[Any],
     ) -> str:
         """Return the recomputed rows of the affected keys, compared with those of the target.

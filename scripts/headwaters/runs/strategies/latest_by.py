@@ -15,7 +15,7 @@ from headwaters.runs.decisions import is_broadcast, most_of_rows
 from headwaters.runs.inputs import followed, with_inputs
 from headwaters.runs.model import names_in
 from headwaters.runs.plan import Facts
-from headwaters.runs.session import Column
+from headwaters.runs.session import DbtColumn
 from headwaters.runs.strategies.base import Share, named
 from headwaters.runs.strategies.keyed import Keyed
 from headwaters.runs.work import Work
@@ -26,13 +26,13 @@ class LatestBy(Keyed):
 
     prunes_inserts = True
 
-    def full_refresh_sql(self, sql: str, columns: Sequence[Column]) -> str:
+    def full_refresh_sql(self, sql: str, columns: Sequence[DbtColumn]) -> str:
         """Return the greatest row of each key."""
         order = named(names_in(self.config, "latest_by"))
         return str(self.sql("hw_latest_rows_sql", sql, order, named(self.model.keys)))
 
     def change_set_sql(
-        self, work: Work, sql: str, columns: Sequence[Column], bounds: Sequence[Any]
+        self, work: Work, sql: str, columns: Sequence[DbtColumn], bounds: Sequence[Any]
     ) -> str:
         """Return the greater rows, or the recomputed rows of the affected keys."""
         spec, keys = followed(work.plan.inputs), self.model.keys

@@ -18,7 +18,7 @@ from headwaters.runs.decisions import is_broadcast, is_worth_storing
 from headwaters.runs.inputs import Spec, followed, input_sql, with_inputs, without_rows
 from headwaters.runs.model import names_in, partitions_among, spelled
 from headwaters.runs.plan import Facts
-from headwaters.runs.session import Column, Relation
+from headwaters.runs.session import DbtColumn, DbtRelation
 from headwaters.runs.strategies.base import Look, Share, Strategy, Tried, named, raise_repeated_keys
 from headwaters.runs.work import Work
 
@@ -31,7 +31,7 @@ class SignedSum(Strategy):
     repeated_keys = "counted"
     needs_types = True
 
-    def full_refresh_sql(self, sql: str, columns: Sequence[Column]) -> str:
+    def full_refresh_sql(self, sql: str, columns: Sequence[DbtColumn]) -> str:
         """Return the sums, with the derived columns."""
         keys = named(spelled(names_in(self.config, "unique_key"), columns))
         measures = [
@@ -40,13 +40,13 @@ class SignedSum(Strategy):
         ]
         return self._with_derived(str(self.sql("hw_sums_sql", sql, keys, measures)))
 
-    def columns_of_full_refresh(self, sql: str) -> Sequence[Column]:
+    def columns_of_full_refresh(self, sql: str) -> Sequence[DbtColumn]:
         """Return the columns of the whole table. Runs two statements."""
         given = self.connection.columns(sql)
         return self.connection.columns(self.full_refresh_sql(sql, given))
 
     def change_set_sql(
-        self, work: Work, sql: str, columns: Sequence[Column], bounds: Sequence[Any]
+        self, work: Work, sql: str, columns: Sequence[DbtColumn], bounds: Sequence[Any]
     ) -> str:
         """Return the changed sums.
 
@@ -92,7 +92,7 @@ class SignedSum(Strategy):
             known = replace(known, gap=stored.gap, sums=f"select * from {stored.relation}")
         return known
 
-    def _measures(self, columns: Sequence[Column]) -> list[Column]:
+    def _measures(self, columns: Sequence[DbtColumn]) -> list[DbtColumn]:
         """Return the columns that are sums."""
         derived = self.config.get("derived") or {}
         others = {name.lower() for name in (*names_in(self.config, "unique_key"), *derived)}
@@ -132,7 +132,7 @@ class SignedSum(Strategy):
             )
         return column
 
-    def _one_sum_a_key(self, sql: str, keys: Sequence[str], measures: Sequence[Column]) -> str:
+    def _one_sum_a_key(self, sql: str, keys: Sequence[str], measures: Sequence[DbtColumn]) -> str:
         """Return the sums after merging groups that become one key in the table."""
         if not partitions_among(keys, self.config):
             return sql
@@ -164,8 +164,8 @@ class SignedSum(Strategy):
         sql: str,
         inputs: Sequence[Spec],
         spec: Spec,
-        columns: Sequence[Column],
-        sample: Relation,
+        columns: Sequence[DbtColumn],
+        sample: DbtRelation,
     ) -> str:
         """Return the SQL that counts, for each measure, the groups that are not weighted sums.
 
@@ -202,7 +202,7 @@ class SignedSum(Strategy):
             "go into derived."
         )
 
-    def inspect(self, stage: Relation, look: Look) -> None:
+    def inspect(self, stage: DbtRelation, look: Look) -> None:
         """Refuse sums of two groups that are one key in the table: the empty text's and NULL's.
 
         A change of one would be added to the other. It only refuses a run that changes such a key.
@@ -230,7 +230,7 @@ def _zero(type_: str) -> str:
     return f"cast(0 as {type_})" if type_.startswith("decimal") else "0"
 
 
-def _amount(measure: Column, alias: str) -> str:
+def _amount(measure: DbtColumn, alias: str) -> str:
     """Return a sum in the type for an addition.
 
     Spark would drop the last decimal place of two decimals of 38 digits. The first digit is free in
@@ -241,6 +241,6 @@ def _amount(measure: Column, alias: str) -> str:
     return amount if fewer == measure.dtype else f"cast({amount} as {fewer})"
 
 
-def _sum(measure: Column) -> str:
+def _sum(measure: DbtColumn) -> str:
     added = f"{_amount(measure, '_target')} + {_amount(measure, '_delta')}"
     return f"cast({added} as {measure.dtype}) as {identifier(measure.name)}"

@@ -17,7 +17,7 @@ from headwaters.runs.hidden import stage_model
 from headwaters.runs.inputs import input_sql
 from headwaters.runs.model import followed_sql
 from headwaters.runs.plan import Facts
-from headwaters.runs.session import Column
+from headwaters.runs.session import DbtColumn
 from headwaters.runs.strategies.base import Strategy
 from headwaters.runs.work import Work
 
@@ -35,12 +35,12 @@ class Compared(Strategy):
     has_small_change_sets = False
 
     def change_set_sql(
-        self, work: Work, sql: str, columns: Sequence[Column], bounds: Sequence[Any]
+        self, work: Work, sql: str, columns: Sequence[DbtColumn], bounds: Sequence[Any]
     ) -> str:
         """Return the differences from the table."""
         return self.differences_from_table_sql(sql, columns)
 
-    def differences_from_table_sql(self, rows: str, columns: Sequence[Column]) -> str:
+    def differences_from_table_sql(self, rows: str, columns: Sequence[DbtColumn]) -> str:
         """Return the change set from the table's rows to these rows."""
         model = self.model
         if not model.keys:
@@ -65,7 +65,7 @@ class Staged(Compared):
     """Compute the rest of the query from hidden tables, and write the differing rows."""
 
     def change_set_sql(
-        self, work: Work, sql: str, columns: Sequence[Column], bounds: Sequence[Any]
+        self, work: Work, sql: str, columns: Sequence[DbtColumn], bounds: Sequence[Any]
     ) -> str:
         """Return the differences from the table."""
         return self.differences_from_table_sql(str(work.plan.facts.rest), columns)

@@ -60,11 +60,11 @@ class Format(ABC):
     def problems(self) -> list[Problem]:
         """Return the possible problems of a typed record, in order, before those of constraints."""
 
-    def of_row(self) -> tuple[declared.Column, ...]:
+    def of_row(self) -> tuple[declared.DeclaredColumn, ...]:
         """Return the columns to read from a record of a row."""
         return self.contract.read_columns
 
-    def of_bronze(self) -> tuple[declared.Column, ...]:
+    def of_bronze(self) -> tuple[declared.DeclaredColumn, ...]:
         """Return the columns that bronze has of a record."""
         return self.contract.stored_columns
 

@@ -182,7 +182,7 @@ def _header_problem(contract: Contract, file: Path) -> str | None:
     return f"has the header {given}: the contract has {', '.join(fields)}"
 
 
-def _value(contract: Contract, column: declared.Column, text: Column) -> Column:
+def _value(contract: Contract, column: declared.DeclaredColumn, text: Column) -> Column:
     kind, options = texts.kind(column.data_type), contract.stream.options
     if kind == "timestamp" and "timestampFormat" in options:
         return F.try_to_timestamp(text, F.lit(options["timestampFormat"]))

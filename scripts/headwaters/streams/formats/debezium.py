@@ -53,8 +53,8 @@ def enveloped(contract: Contract) -> Contract:
     images = f"before: struct<{row}>, after: struct<{row}>"
     rest = "op: string, ts_ms: bigint, source: map<string,string>"
     columns = [
-        declared.Column(name="schema", data_type="struct<type: string>"),
-        declared.Column(name="payload", data_type=f"struct<{images}, {rest}>"),
+        declared.DeclaredColumn(name="schema", data_type="struct<type: string>"),
+        declared.DeclaredColumn(name="payload", data_type=f"struct<{images}, {rest}>"),
     ]
     for column in contract.columns:
         image = "if(payload.op <=> 'd', payload.before, payload.after)"
@@ -73,11 +73,11 @@ class Debezium(Json):
         super().__init__(enveloped(contract))
         self.declared = contract
 
-    def of_row(self) -> tuple[declared.Column, ...]:
+    def of_row(self) -> tuple[declared.DeclaredColumn, ...]:
         """Return the columns of the row."""
         return self.declared.read_columns
 
-    def of_bronze(self) -> tuple[declared.Column, ...]:
+    def of_bronze(self) -> tuple[declared.DeclaredColumn, ...]:
         """Return the columns of the row and the computed ones, without the envelope."""
         return self.declared.columns
 

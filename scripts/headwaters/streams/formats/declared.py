@@ -97,7 +97,7 @@ def _placeholder(value: object) -> str:
     return value
 
 
-class Changes(Part):
+class ChangeStream(Part):
     """`config.meta.stream.changes`: the records are changes of rows with a key."""
 
     key: tuple[str, ...] = Field(min_length=1)
@@ -114,4 +114,4 @@ class FormatKeys(Part):
     format: Annotated[str, one_of(FORMATS)] | None = None
     layout: Layout = "lines"
     options: Texts = Field(default_factory=dict)
-    changes: Changes | None = None
+    changes: ChangeStream | None = None

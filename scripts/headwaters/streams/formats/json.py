@@ -179,7 +179,7 @@ def _by_column(contract: Contract, row: Column) -> Column:
     return row.cast(f"struct<{', '.join([*names, f'`{CORRUPT}`: string'])}>")
 
 
-def _read_type(column: declared.Column) -> str:
+def _read_type(column: declared.DeclaredColumn) -> str:
     """Return the type to read: smallint for a tinyint, because Spark reads 200 as -56."""
     return re.sub(r"(?i)\b(?:tinyint|byte)\b(?!\s*:)", "smallint", column.data_type)
 
@@ -378,7 +378,7 @@ def _changed_numbers(contract: Contract) -> list[tuple[Column, Column]]:
     return [*problems, number_within(there, text, named)]
 
 
-def _overflows(contract: Contract, column: declared.Column) -> Column:
+def _overflows(contract: Contract, column: declared.DeclaredColumn) -> Column:
     """Return whether a number, in a value or inside it, became infinity.
 
     A text may contain `Infinity`. The few records with one are parsed a second time with all values

@@ -7,7 +7,7 @@ from typing import Any
 
 from headwaters.platform.sql import identifier
 from headwaters.streams.columns import OBJECT
-from headwaters.streams.contract import Column, Contract
+from headwaters.streams.contract import Contract, DeclaredColumn
 
 
 def with_objects(contract: Contract) -> Contract:
@@ -23,7 +23,9 @@ def with_objects(contract: Contract) -> Contract:
         return contract
     objects = {field: f"{OBJECT}{number}" for number, field in enumerate(trees)}
     columns = [
-        Column(name=objects[field], data_type=_type_of_tree(tree), read_from=field, stored=False)
+        DeclaredColumn(
+            name=objects[field], data_type=_type_of_tree(tree), read_from=field, stored=False
+        )
         for field, tree in trees.items()
     ]
     for column in contract.columns:

@@ -56,13 +56,13 @@ def uncast(
     ]
 
 
-def type_problem(column: declared.Column, text: Column) -> Column:
+def type_problem(column: declared.DeclaredColumn, text: Column) -> Column:
     """Return the problem of a text that is not a value of its column's type."""
     shown = F.concat(F.lit("'"), F.substring(text, 1, 100), F.lit(f"' is not a {column.data_type}"))
     return problem_of("type", F.lit(column.name if column.stored else column.field), shown)
 
 
-def year_problem(column: declared.Column) -> list[Problem]:
+def year_problem(column: declared.DeclaredColumn) -> list[Problem]:
     """Return the problem of a date or time that most programs cannot read; none for other types."""
     value = F.col(f"`{column.name}`")
     outside = outside_years(type_of(column), value)
@@ -91,7 +91,7 @@ def undeclared(there: Column, keys: str) -> Problem:
     return there, problem_of("schema", named, F.lit("is not declared"))
 
 
-def broken_constraints(column: declared.Column) -> list[Problem]:
+def broken_constraints(column: declared.DeclaredColumn) -> list[Problem]:
     """Return a problem for each declared constraint of a column."""
     problems = []
     value, name = F.col(f"`{column.name}`"), F.lit(column.name)

@@ -14,7 +14,7 @@ import headwaters.streams.contract as declared
 from headwaters.streams.formats import texts
 
 
-def fitted(column: declared.Column, value: Column, given: T.DataType) -> Column:
+def fitted(column: declared.DeclaredColumn, value: Column, given: T.DataType) -> Column:
     """Return a value in the declared type, or null if it, or one inside it, does not fit.
 
     A value with structs has the fields that `by_name` gives it.
@@ -77,7 +77,7 @@ def _fitted(data_type: str, value: Column, kind: str) -> Column:
     return found if same is None else F.when(same, found)
 
 
-def fitted_text(column: declared.Column, text: Column) -> Column:
+def fitted_text(column: declared.DeclaredColumn, text: Column) -> Column:
     """Return the value of a text, by the patterns of `texts`; arrays, maps and structs are JSON."""
     if not _has_parts(type_of(column)):
         return _fitted_text(column.data_type, text)
@@ -104,7 +104,7 @@ def is_infinite(value: Column) -> Column:
     return F.abs(value) == F.lit(float("inf"))
 
 
-def type_of(column: declared.Column) -> T.DataType:
+def type_of(column: declared.DeclaredColumn) -> T.DataType:
     """Return the declared type."""
     return cast(T.StructType, T.StructType.fromDDL(f"declared {column.data_type}"))[0].dataType
 
@@ -219,7 +219,7 @@ def _any(conditions: Iterable[Column | None]) -> Column | None:
 
 
 def by_name(
-    column: declared.Column, value: Column, given: T.DataType, whole: bool = True
+    column: declared.DeclaredColumn, value: Column, given: T.DataType, whole: bool = True
 ) -> Column:
     """Return a value whose structs have the declared fields, because a cast goes by position."""
     if texts.kind(column.data_type) not in ("struct", "array", "map"):

@@ -14,7 +14,7 @@ from headwaters.streams.formats.debezium import enveloped
 from headwaters.streams.ingestion.inputs import source_of
 from headwaters.streams.sources.base import Source
 from headwaters.streams.stream import From, Stream
-from headwaters.tables.delta_tables import Table
+from headwaters.tables.delta_tables import TableSnapshot
 
 
 def prepare(spark: SparkSession, stream: Stream) -> None:
@@ -22,7 +22,10 @@ def prepare(spark: SparkSession, stream: Stream) -> None:
     contract, source = stream.contract, source_of(stream)
     _see_same_source(stream)
     _check_expressions(spark, contract)
-    bronze, quarantine = Table(spark, stream.bronze), Table(spark, stream.quarantine)
+    bronze, quarantine = (
+        TableSnapshot(spark, stream.bronze),
+        TableSnapshot(spark, stream.quarantine),
+    )
     bronze.make(contract.bronze_columns(), contract.bronze_properties())
     quarantine.make(contract.quarantine_columns(), contract.quarantine_properties())
     if stream.begin == "recreated":
@@ -60,7 +63,7 @@ def _see_same_source(stream: Stream) -> None:
         )
 
 
-def _see_checkpoint(stream: Stream, bronze: Table, quarantine: Table) -> None:
+def _see_checkpoint(stream: Stream, bronze: TableSnapshot, quarantine: TableSnapshot) -> None:
     """Raise WorkError if the tables have rows but the read position is lost."""
     contract = stream.contract
     new = stream.checkpoint.id is None and not stream.checkpoint.begun()

@@ -30,7 +30,7 @@ from headwaters.streams.quarantine import counted
 from headwaters.streams.sources.base import Balance, Moment
 from headwaters.streams.stream import Stream
 from headwaters.tables.delta_log import first_after, version
-from headwaters.tables.delta_tables import Table
+from headwaters.tables.delta_tables import TableSnapshot
 
 # Rows of bronze that ingestion wrote; others have no batch.
 OURS = "_batch_id is not null"
@@ -76,12 +76,12 @@ def balance(spark: SparkSession, stream: Stream) -> list[Balance]:
     if stream.checkpoint.committed < 0:
         return []
     now = moment(stream)
-    contract = widened(Table(spark, stream.bronze), stream.contract)
+    contract = widened(TableSnapshot(spark, stream.bronze), stream.contract)
     comparison = _Comparison(spark, stream, now, contract)
     found = source_of(stream, contract).balance(spark, now, comparison.compare)
     if "foreign" in contract.stream.writers:
         return found
-    foreign = Table(spark, stream.bronze).at(now.bronze).where(f"not ({OURS})").count()
+    foreign = TableSnapshot(spark, stream.bronze).at(now.bronze).where(f"not ({OURS})").count()
     others = [Balance("rows of another writer", 0, foreign, 0, 0, foreign)] if foreign else []
     return [*found, *others]
 
@@ -169,8 +169,8 @@ class _Comparison:
 
     def compare(self, frames: Sequence[DataFrame], unit: Column) -> list[Balance]:
         """Return the balance of each unit: parse its records again, and compare both tables."""
-        bronze = Table(self.spark, self.stream.bronze).at(self.now.bronze).where(OURS)
-        quarantine = Table(self.spark, self.stream.quarantine).at(self.now.quarantine)
+        bronze = TableSnapshot(self.spark, self.stream.bronze).at(self.now.bronze).where(OURS)
+        quarantine = TableSnapshot(self.spark, self.stream.quarantine).at(self.now.quarantine)
         contract = self.contract
         parsed = [format_of(contract).parse(raw) for raw in frames]
         read = reduce(DataFrame.unionByName, parsed) if parsed else None

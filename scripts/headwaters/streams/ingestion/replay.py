@@ -31,7 +31,7 @@ from headwaters.streams.quarantine import has_settled
 from headwaters.streams.sources.unreadable import FIELD, IS_FILE
 from headwaters.streams.stream import Stream
 from headwaters.tables.delta_log import exists
-from headwaters.tables.delta_tables import Table
+from headwaters.tables.delta_tables import TableSnapshot
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def _replay(spark: SparkSession, stream: Stream, dry_run: bool) -> Replayed:
     note = stream.checkpoint.path / "replay.json"
     quarantine = DeltaTable.forPath(spark, str(stream.quarantine))
     version = quarantine.history(1).collect()[0]["version"]
-    table = Table(spark, stream.bronze)
+    table = TableSnapshot(spark, stream.bronze)
     before = table.version
     contract = stream.contract
     if note.exists():
@@ -92,7 +92,7 @@ def _replay(spark: SparkSession, stream: Stream, dry_run: bool) -> Replayed:
         contract = Contract.model_validate(begun["contract"])
     contract = widened(table, contract)
     bronze = table.at(before)
-    rows = Table(spark, stream.quarantine).at(version)
+    rows = TableSnapshot(spark, stream.quarantine).at(version)
     if settled := has_settled(rows.columns):
         rows = rows.where("settled is null")
     files = rows.where(IS_FILE).count()  # without a record to parse

@@ -31,7 +31,7 @@ from headwaters.streams.ingestion.stream_errors import coded
 from headwaters.streams.ingestion.writer import Writer
 from headwaters.streams.sources.base import TopicRecreated
 from headwaters.streams.stream import From, Stream
-from headwaters.tables.delta_tables import Table
+from headwaters.tables.delta_tables import TableSnapshot
 
 
 def ingest(
@@ -238,7 +238,7 @@ def _finish_cut_short(spark: SparkSession, stream: Stream, stopping: Stopping) -
     checkpoint, before = stream.checkpoint, stream.checkpoint.contract(Contract)
     if not checkpoint.unfinished or before is None or before == stream.contract:
         return
-    if Table(spark, stream.bronze).batches.get(checkpoint.app_id, -1) < checkpoint.planned:
+    if TableSnapshot(spark, stream.bronze).batches.get(checkpoint.app_id, -1) < checkpoint.planned:
         return
     now = stream.contract
     reached = {key: getattr(now.stream, key) for key in now.source.reached_by}

@@ -19,7 +19,7 @@ from headwaters.streams.ingestion.spark import Say, silent, start_spark
 from headwaters.streams.quarantine import SETTLED, has_settled
 from headwaters.streams.stream import Stream
 from headwaters.tables.delta_log import exists
-from headwaters.tables.delta_tables import Table
+from headwaters.tables.delta_tables import TableSnapshot
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def _settle(
     records = 0
     condition = f"settled is {'' if reason else 'not '}null and ({ended(where)})"
     if exists(stream.quarantine):
-        table = Table(spark, stream.quarantine)
+        table = TableSnapshot(spark, stream.quarantine)
         rows = table.now()
         is_new = not has_settled(rows.columns)
         if is_new:

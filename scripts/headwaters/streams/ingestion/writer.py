@@ -36,7 +36,7 @@ from headwaters.streams.sources.base import Source
 from headwaters.streams.sources.unreadable import FIELD
 from headwaters.streams.stream import Stream
 from headwaters.tables.delta_log import commit_of
-from headwaters.tables.delta_tables import Table, to_compact
+from headwaters.tables.delta_tables import TableSnapshot, to_compact
 
 
 @dataclass
@@ -90,7 +90,7 @@ class Writer:
                 done = self._in_bronze(spark, number)
 
     def _in_bronze(self, spark: SparkSession, number: int) -> bool:
-        written = Table(spark, self.stream.bronze).batches
+        written = TableSnapshot(spark, self.stream.bronze).batches
         return written.get(self.stream.checkpoint.app_id, -1) >= number
 
     def _write(self, batch: DataFrame, number: int, done: bool) -> None:
@@ -98,8 +98,8 @@ class Writer:
         source.check_identity()
         started, at = time.monotonic(), datetime.now(UTC)
         rows_before, bad_before = self.stream.rows, self.stream.bad.copy()
-        bronze = Table(spark, self.stream.bronze)
-        quarantine = Table(spark, self.stream.quarantine)
+        bronze = TableSnapshot(spark, self.stream.bronze)
+        quarantine = TableSnapshot(spark, self.stream.quarantine)
         frames = [with_place(raw) for raw in source.records(spark, batch, number, self.unreadable)]
         self._widen(bronze, frames)
         parsed = self._parse(spark, frames, number)
@@ -125,7 +125,7 @@ class Writer:
             self._compact_small(quarantine)
 
     def _append_good(
-        self, bronze: Table, parsed: DataFrame, at: datetime, number: int
+        self, bronze: TableSnapshot, parsed: DataFrame, at: datetime, number: int
     ) -> bytes | None:
         """Append a batch's good records to bronze; return the places of its bad ones, or None.
 
@@ -141,7 +141,9 @@ class Writer:
         self.newest = max(filter(None, (self.newest, found.get("newest"))), default=None)
         return found["places"] if found["bad"] > 0 else None
 
-    def _append_bad(self, quarantine: Table, parsed: DataFrame, at: datetime, number: int) -> None:
+    def _append_bad(
+        self, quarantine: TableSnapshot, parsed: DataFrame, at: datetime, number: int
+    ) -> None:
         bad = bad_rows(self.contract, parsed, at, number).persist()
         try:
             for row in bad.groupBy("reason", "field").count().collect():
@@ -173,7 +175,7 @@ class Writer:
         whole = reduce(DataFrame.unionByName, parsed)
         return self._source.without_stored(spark, whole, number)
 
-    def _widen(self, bronze: Table, frames: Sequence[DataFrame]) -> None:
+    def _widen(self, bronze: TableSnapshot, frames: Sequence[DataFrame]) -> None:
         """Add columns for new fields, if the contract permits it."""
         if self.contract.stream.schema_policy != "add_columns":
             return
@@ -188,7 +190,7 @@ class Writer:
             bronze.add_columns(added)
             self.contract = widened(bronze, self.contract)
 
-    def _bronze_before(self, bronze: Table, number: int, done: bool) -> DataFrame:
+    def _bronze_before(self, bronze: TableSnapshot, number: int, done: bool) -> DataFrame:
         """Return bronze before the batch's first write, and the newest event in it.
 
         A repeated batch must find the same duplicates, although bronze already has its rows.
@@ -212,7 +214,7 @@ class Writer:
             self.newest = row[0]
         return before
 
-    def _compact_small(self, table: Table) -> None:
+    def _compact_small(self, table: TableSnapshot) -> None:
         """Compact a table with many small files, between two batches of its writer."""
         before = table.size
         if table.path == self.stream.bronze:

@@ -18,7 +18,7 @@ from headwaters.streams.contract import Contract
 from headwaters.streams.formats.base import PLACE, Format
 from headwaters.streams.sources.declared import StartAt
 from headwaters.streams.stream import From, Stream
-from headwaters.tables.delta_tables import Table
+from headwaters.tables.delta_tables import TableSnapshot
 
 
 class TopicRecreated(WorkError):
@@ -188,8 +188,8 @@ def table_at(spark: SparkSession, path: Path | str, at: int) -> DataFrame:
 
 def stored(spark: SparkSession, stream: Stream, now: Moment, keys: Sequence[str]) -> DataFrame:
     """Return the keys of both tables' rows, with `_bronze` 1 or 0."""
-    bronze = Table(spark, stream.bronze).at(now.bronze)
-    quarantine = Table(spark, stream.quarantine).at(now.quarantine)
+    bronze = TableSnapshot(spark, stream.bronze).at(now.bronze)
+    quarantine = TableSnapshot(spark, stream.quarantine).at(now.quarantine)
     return bronze.select(*keys, F.lit(1).alias("_bronze")).union(
         quarantine.select(*keys, F.lit(0).alias("_bronze"))
     )
@@ -198,12 +198,13 @@ def stored(spark: SparkSession, stream: Stream, now: Moment, keys: Sequence[str]
 def both_tables(spark: SparkSession, stream: Stream, *columns: str) -> tuple[DataFrame, DataFrame]:
     """Return columns of the newest versions of bronze and of quarantine."""
     bronze, quarantine = (
-        Table(spark, table).now().select(*columns) for table in (stream.bronze, stream.quarantine)
+        TableSnapshot(spark, table).now().select(*columns)
+        for table in (stream.bronze, stream.quarantine)
     )
     return bronze, quarantine
 
 
 def last_batches(spark: SparkSession, stream: Stream) -> list[int]:
     """Return the last batch number in bronze of each checkpoint, since clocks may go back."""
-    batches = Table(spark, stream.bronze).batches.items()
+    batches = TableSnapshot(spark, stream.bronze).batches.items()
     return sorted({n for app, n in batches if not app.endswith(":replay")})

@@ -18,7 +18,7 @@ from headwaters.platform.names import not_allowed
 from headwaters.streams.formats.declared import Carrier
 
 
-class Batch(Part):
+class BatchLimits(Part):
     """The maximum size of one micro-batch."""
 
     max_files: int | None = Field(default=None, gt=0)
@@ -71,7 +71,7 @@ class DeclaredSource:
         """Return the problem of a key that must not be read, such as a secret, or None."""
         return None
 
-    def keys_problem(self, keys: SourceKeys, batch: Batch) -> str | None:
+    def keys_problem(self, keys: SourceKeys, batch: BatchLimits) -> str | None:
         """Return the problem of a stream's keys for this source, or None."""
         return None
 
@@ -81,7 +81,7 @@ class DeclaredSource:
 
 
 class _Files(DeclaredSource):
-    def keys_problem(self, keys: SourceKeys, batch: Batch) -> str | None:
+    def keys_problem(self, keys: SourceKeys, batch: BatchLimits) -> str | None:
         if keys.path is None:
             return "path is missing: the folder, relative to the lake"
         if batch.max_files and batch.max_bytes:
@@ -94,12 +94,12 @@ class _Kafka(DeclaredSource):
         problem = client_problem(keys.get("client"))
         return problem and f"client: {problem}"
 
-    def keys_problem(self, keys: SourceKeys, batch: Batch) -> str | None:
+    def keys_problem(self, keys: SourceKeys, batch: BatchLimits) -> str | None:
         return None if keys.topics else "topics is missing: the topics to read, as a list"
 
 
 class _Delta(DeclaredSource):
-    def keys_problem(self, keys: SourceKeys, batch: Batch) -> str | None:
+    def keys_problem(self, keys: SourceKeys, batch: BatchLimits) -> str | None:
         missing = "path is missing: the Delta table, relative to the lake"
         return missing if keys.path is None else None
 
