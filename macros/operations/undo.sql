@@ -14,6 +14,12 @@
 {% endmacro %}
 
 
+{#- Returns the command that runs statements as an undo, for a shell. -#}
+{% macro hw_undo_command(statements) %}
+    {{ return("headwaters sql --write '" ~ statements | join('; ') | replace("'", "'\"'\"'") ~ "'") }}
+{% endmacro %}
+
+
 {#- Refuses a table with an interrupted run. A run that was killed between its commit and its note of applied versions is recognised as the
     last one that changed rows; a repair would hide it. -#}
 {% macro hw_refuse_pending(operation, name, properties) %}

@@ -32,7 +32,7 @@
     {%- do run_query((hw_shallow_copy_sql if shallow else hw_copy_sql)(copy, source, properties, target.detail)) -%}
     {%- do hw_finish_operation(record, target.version) -%}
     {{ print('backup: ' ~ target.schema ~ '.' ~ identifier ~ ' has version ' ~ wanted ~ ' of ' ~ target.name ~ ' until ' ~ until
-        ~ '; undo:\n  ' ~ undo ~ ';') }}
+        ~ '; undo:\n  ' ~ hw_undo_command([undo])) }}
 {% endmacro %}
 
 

@@ -24,13 +24,13 @@
         {%- set undo = [
             'alter table ' ~ moved ~ ' rename to ' ~ target.relation,
             'alter table ' ~ target.relation ~ " unset tblproperties ('" ~ notes | join("', '") ~ "')",
-        ] | join(';\n  ') -%}
+        ] | join('; ') -%}
         {%- set record = hw_begin_operation('drop', target.name, reason, {'as': aside, 'expires': until}, target.version, target.detail,
             undo) -%}
         {%- do run_query(hw_set_properties_sql(target.relation, notes)) -%}
         {%- do run_query('alter table ' ~ target.relation ~ ' rename to ' ~ moved) -%}
         {%- do hw_finish_operation(record, target.version + 1) -%}
-        {{ print('drop: done; undo:\n  ' ~ undo ~ ';') }}
+        {{ print('drop: done; undo:\n  ' ~ hw_undo_command([undo])) }}
     {%- endif -%}
 {% endmacro %}
 

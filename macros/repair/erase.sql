@@ -132,7 +132,7 @@
     {%- do run_query('reset `spark.databricks.delta.merge.deletionVectors.persistent`') -%}
     {%- do run_query('reset `spark.databricks.delta.merge.repartitionBeforeWrite.enabled`') -%}
     {{ print('erase: deleted from ' ~ places | map(attribute='name') | join(', ') ~ '; rows written since are taken back too '
-        ~ 'by its undo:\n  ' ~ undo | join(';\n  ') ~ ';\nnow `dbt run`, then run erase again: it removes the files and '
+        ~ 'by its undo:\n  ' ~ hw_undo_command(undo) ~ '\nnow `dbt run`, then run erase again: it removes the files and '
         ~ 'searches what is left') }}
 {% endmacro %}
 

@@ -22,5 +22,5 @@
     {%- do record.update({'undo': hw_undo_of(record, target.relation)}) -%}
     {%- do hw_finish_operation(record, after.version) -%}
     {{ print(operation ~ ': done, ' ~ target.name ~ ' is at version ' ~ after.version ~ '; rows written since are taken back '
-        ~ 'too by its undo:\n  ' ~ record.undo ~ ';') }}
+        ~ 'too by its undo:\n  ' ~ hw_undo_command([record.undo])) }}
 {% endmacro %}

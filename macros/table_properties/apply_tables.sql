@@ -18,7 +18,7 @@
     {%- elif works -%}
         {%- set undo = [] -%}
         {%- for name, table in works.items() -%}{%- do undo.extend(hw_apply_to(name, table, reason, rewrite)) -%}{%- endfor -%}
-        {{ print('applied to ' ~ works | length ~ ' tables; undo:\n  ' ~ undo | join(';\n  ') ~ ';') }}
+        {{ print('applied to ' ~ works | length ~ ' tables; undo:\n  ' ~ hw_undo_command(undo)) }}
     {%- endif -%}
     {%- if left -%}
         {{ print('left, since they would be rewritten (rewrite: true does it): ' ~ left | join(', ')) }}

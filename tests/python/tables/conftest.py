@@ -6,6 +6,7 @@ import io
 import json
 import os
 import re
+import shlex
 import uuid
 from collections.abc import Iterator
 from contextlib import redirect_stdout
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from headwaters.query.statements import split
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -193,12 +196,11 @@ class Orders:
         return {table: self.version(table) for table in (self.bronze, self.silver, self.gold)}
 
     def undo(self, printed: str) -> None:
-        """Run the statements that an operation printed as its undo."""
-        text = printed.split("undo:\n", 1)[1]
-        for line in text.splitlines():
-            if not line.startswith("  "):
-                break
-            statement = line.strip().removesuffix(";")
+        """Run the statements in the command that an operation printed as its undo."""
+        line = printed.split("undo:\n  ", 1)[1].splitlines()[0]
+        *command, statements = shlex.split(line)
+        assert command == ["headwaters", "sql", "--write"]
+        for statement in split(statements):
             self.sql(re.sub(r"`(bronze|silver|gold|ops)`\.", rf"`{self.schema}_\1`.", statement))
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -93,7 +94,7 @@ def test_a_killed_drop_leaves_the_table_in_its_place_or_aside(shared: Orders) ->
     undo = orders.sql(
         "select undo from {ops} where operation = 'drop' and state = 'started' order by at desc"
     )
-    orders.undo(f"undo:\n  {undo[0][0]};")
+    orders.undo(f"undo:\n  headwaters sql --write {shlex.quote(undo[0][0])}")
     orders.dbt("run")
     assert orders.sql(GOLD) == BUILT
 
