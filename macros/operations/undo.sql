@@ -14,9 +14,9 @@
 {% endmacro %}
 
 
-{#- Returns the command that runs statements as an undo, for a shell. -#}
+{#- Returns the command that runs statements as an undo, for a shell; on the target that this command was given. -#}
 {% macro hw_undo_command(statements) %}
-    {{ return("headwaters sql --write '" ~ statements | join('; ') | replace("'", "'\"'\"'") ~ "'") }}
+    {{ return(adapter.sql_command(statements, invocation_args_dict.get('target'))) }}
 {% endmacro %}
 
 

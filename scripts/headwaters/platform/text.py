@@ -1,6 +1,15 @@
-"""Texts of users' data in the output of a command."""
+"""Texts in the output of a command: users' data, and commands to type."""
+
+import shlex
+from collections.abc import Iterable
 
 
 def printable(text: str) -> str:
     """Return a text without characters that control a terminal."""
     return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+
+
+def sql_command(statements: Iterable[str], target: str | None = None) -> str:
+    """Return the shell command that runs statements which write, on a target of the profile."""
+    chosen = f" --target {shlex.quote(target)}" if target else ""
+    return f"headwaters sql --write{chosen} {shlex.quote('; '.join(statements))}"

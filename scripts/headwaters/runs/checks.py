@@ -12,6 +12,7 @@ from typing import Any
 from headwaters.analysis import dotted_names
 from headwaters.platform.errors import UserError
 from headwaters.platform.sql import identifier
+from headwaters.platform.text import sql_command
 from headwaters.runs.inputs import (
     Spec,
     inputs_of,
@@ -242,11 +243,14 @@ def _quoted(name: str) -> str:
 
 def _check_feed(model: Model, source: str) -> None:
     if not has_feed(model.session.connection, source):
+        command = sql_command(
+            [f"alter table {source} set tblproperties ('delta.enableChangeDataFeed' = 'true')"]
+        )
         raise UserError(
             "HW_NO_CHANGE_FEED",
             f"{model.target} follows the changes of {source}, which has no change data feed. Set "
-            "tblproperties delta.enableChangeDataFeed: true where it is declared, or run `alter "
-            f"table {source} set tblproperties ('delta.enableChangeDataFeed' = 'true')`.",
+            "tblproperties delta.enableChangeDataFeed: true where it is declared, or type `"
+            f"{command}`",
         )
 
 

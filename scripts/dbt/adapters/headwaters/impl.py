@@ -35,7 +35,7 @@ from dbt_common.exceptions import CompilationError, DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
 
 from headwaters import analysis
-from headwaters.platform import dbt_compat, names, nodes, units
+from headwaters.platform import dbt_compat, names, nodes, text, units
 from headwaters.platform.arguments import check_arguments
 from headwaters.platform.errors import UserError, WorkError, first_line
 from headwaters.platform.problems import Problem
@@ -261,6 +261,7 @@ PURE: dict[str, Callable[..., Any]] = {
     "created_checks": drift.created_checks,
     "not_null_check": drift.not_null_check,
     "declared_table": drift.declared_table,
+    "sql_command": text.sql_command,
     "drift_of": drift.drift_of,
     "described_columns": drift.described_columns,
     "comment_drift": drift.comment_drift,
