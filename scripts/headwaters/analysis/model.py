@@ -185,15 +185,11 @@ class _Place:
         return Problem(told.code, _spoken(str(told), self.inputs))
 
 
-def problem_of_unread(
-    plan: str, sql: str, inputs: Sequence[Mapping[str, Any]], unread: Mapping[str, str]
-) -> Problem | None:
+def problem_of_unread(plan: str, sql: str, inputs: Sequence[Mapping[str, Any]]) -> Problem | None:
     """Return why a table cannot be replaced from SQL that the analysis does not understand.
 
-    `plan` is the output of `explain extended`, empty if Spark refuses the SQL.
+    `plan` is the output of `explain extended`.
     """
-    if not plan:
-        return Problem(unread["code"], unread["text"])
     other = unlisted(plan, sql, [spec["source"] for spec in inputs])
     if other is None:
         return None

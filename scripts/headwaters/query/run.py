@@ -25,6 +25,7 @@ from headwaters.platform.manifest import parse
 from headwaters.platform.names import did_you_mean
 from headwaters.platform.project import Project
 from headwaters.platform.spark_errors import is_unavailable, one_line
+from headwaters.platform.spark_mistakes import SqlText, explained
 from headwaters.platform.spark_version import UNKNOWN_TABLE
 from headwaters.platform.sql import identifier, literal
 from headwaters.query import prompt
@@ -102,12 +103,12 @@ class _Shell:
             check(statement, options.write)
             if not reads(statement) and not typer.confirm(f"{statement}\nRun it?", err=True):
                 raise UserError("HW_READ_ONLY", "not run")
-            with self._coded():
+            with self._coded(statement):
                 frame = self.spark.sql(statement)
                 show(frame, options.form, options.limit)
 
     @contextlib.contextmanager
-    def _coded(self) -> Iterator[None]:
+    def _coded(self, statement: str) -> Iterator[None]:
         try:
             yield
         except (PySparkException, Py4JError, ConnectionError) as error:
@@ -116,7 +117,9 @@ class _Shell:
             if is_unavailable(error):
                 raise server_ended() from None
             text = one_line(error)
-            raise not_found(text, self.declared) or WorkError("HW_SQL", text) from None
+            mistake = explained(str(error), statement, SqlText("", statement, statement)) or ""
+            line = mistake.partition("] ")[2] or text  # the code of a typed statement is HW_SQL
+            raise not_found(text, self.declared) or WorkError("HW_SQL", line) from None
 
 
 def not_found(text: str, declared: DeclaredTables) -> UserError | None:

@@ -132,9 +132,7 @@ class Session(Protocol):
     def run_config(self, node: Mapping[str, Any]) -> Config:
         """Return a model's config with typed settings."""
 
-    def problem_of_unread(
-        self, sql: str, inputs: Sequence[Mapping[str, Any]], unread: Mapping[str, str]
-    ) -> Problem | None:
+    def problem_of_unread(self, sql: str, inputs: Sequence[Mapping[str, Any]]) -> Problem | None:
         """Return the reason that SQL beyond the analysis cannot build a table, or None."""
 
     def cached(self, relation: DbtRelation) -> DbtRelation | None:

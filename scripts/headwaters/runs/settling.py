@@ -170,7 +170,7 @@ def _derivation(
         raise unproven(derived, where)
     if derived["unread"]:
         kept = str(session.macros("hw_kept_sql", neutral, config))
-        problem = session.problem_of_unread(kept, inputs, derived["unread"])
+        problem = session.problem_of_unread(kept, inputs)
         if problem:
             raise unproven(problem, where)
     return derived | {"of": of}

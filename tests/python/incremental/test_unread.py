@@ -109,9 +109,9 @@ def test_sql_that_spark_alone_reads_is_replaced_and_equal_to_a_full_refresh(
     spark.sql("create or replace temporary view hw_unlisted as select 7 as id")
     lines = run(expect=False)
     spark.catalog.dropTempView("hw_unlisted")
-    assert "[HW_NO_SUCH_COLUMN]" in lines["typo"]
-    assert "`nam` (line 2 of the compiled SQL)" in lines["typo"]
-    assert "did you mean 'name'" in lines["typo"]
-    assert "PARSE_SYNTAX_ERROR" in lines["comma"] and "HW_" not in lines["comma"]
+    assert (
+        "[HW_NO_SUCH_COLUMN] models/typo.sql:2: there is no column `nam`, did you mean `name`?"
+    ) in lines["typo"]
+    assert "[HW_SQL_SYNTAX] models/comma.sql:4: Syntax error at or near 'is'" in lines["comma"]
     assert "[HW_NONDETERMINISTIC]" in lines["moment"]
     assert "[HW_UNDECLARED_INPUT]" in lines["hidden"] and "hw_unlisted" in lines["hidden"]

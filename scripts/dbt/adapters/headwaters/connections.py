@@ -19,6 +19,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from headwaters.platform.errors import UserError
 from headwaters.platform.fields import text_of
 from headwaters.platform.lake import home
+from headwaters.platform.spark_mistakes import SqlText
 from headwaters.runs.client_rows import ClientRows
 from headwaters.runs.histories import Histories, written_by
 from headwaters.tables.outer import output_problems
@@ -190,6 +191,15 @@ class HeadwatersConnectionManager(SparkConnectionManager):
         connection.handle = session.HeadwatersWrapper(handle)
         connection.state = ConnectionState.OPEN
         return connection
+
+
+class _Running(threading.local):
+    """The SQL of the node that a thread runs, or None."""
+
+    sql: SqlText | None = None
+
+
+current = _Running()
 
 
 class Interrupted(DbtRuntimeError, KeyboardInterrupt):

@@ -26,7 +26,11 @@ from dbt.adapters.base.meta import available
 from dbt.adapters.contracts.connection import AdapterResponse
 from dbt.adapters.headwaters.__version__ import version
 from dbt.adapters.headwaters.columns import HeadwatersColumn
-from dbt.adapters.headwaters.connections import HeadwatersConnectionManager, end_on_interrupt
+from dbt.adapters.headwaters.connections import (
+    HeadwatersConnectionManager,
+    current,
+    end_on_interrupt,
+)
 from dbt.adapters.headwaters.relation import HeadwatersRelation
 from dbt.adapters.headwaters.runs import Runs
 from dbt.adapters.spark.impl import SparkAdapter, SparkConfig
@@ -39,6 +43,7 @@ from headwaters.platform import dbt_compat, names, nodes, text, units
 from headwaters.platform.arguments import check_arguments
 from headwaters.platform.errors import UserError, WorkError, first_line
 from headwaters.platform.problems import Problem
+from headwaters.platform.spark_mistakes import SqlText
 from headwaters.platform.spark_version import SETTINGS_OF_RESULTS
 from headwaters.runs import change_set_cache as handed_on
 from headwaters.runs import layout, snapshots, stock
@@ -256,12 +261,12 @@ PURE: dict[str, Callable[..., Any]] = {
     "table_of_hidden": nodes.table_of_hidden,
     "milliseconds_of": units.milliseconds_of,
     "or_nearest": names.or_nearest,
+    "sql_command": text.sql_command,
     "declared_properties": properties.declared_properties,
     "created_properties": properties.created_properties,
     "created_checks": drift.created_checks,
     "not_null_check": drift.not_null_check,
     "declared_table": drift.declared_table,
-    "sql_command": text.sql_command,
     "drift_of": drift.drift_of,
     "described_columns": drift.described_columns,
     "comment_drift": drift.comment_drift,
@@ -322,6 +327,17 @@ class HeadwatersAdapter(SparkAdapter):
     def has_hooks(self) -> bool:
         """Return true if this package works at the begin and the end of a run."""
         return bool(self._variables.get("headwaters_hooks", True))
+
+    def pre_model_hook(self, config: Any) -> Any:
+        """Note the SQL of the node that this thread runs; dbt calls this before each."""
+        node = config.model
+        current.sql = SqlText(node.original_file_path, node.raw_code, node.compiled_code or "")
+        return super().pre_model_hook(config)
+
+    def post_model_hook(self, config: Any, context: Any) -> None:
+        """Drop the note of the node's SQL; dbt calls this after each."""
+        current.sql = None
+        super().post_model_hook(config, context)
 
     def clear_transaction(self) -> None:
         """Begin or end a run.
@@ -392,23 +408,18 @@ class HeadwatersAdapter(SparkAdapter):
                 raise
             return Answer([], failure)
 
-    def problem_of_unread(
-        self, sql: str, inputs: Sequence[Mapping[str, Any]], unread: Mapping[str, str]
-    ) -> Problem | None:
+    def problem_of_unread(self, sql: str, inputs: Sequence[Mapping[str, Any]]) -> Problem | None:
         """Return the reason why SQL that the analysis cannot read cannot build a table.
 
         Spark's plan names the tables that the SQL reads. If Spark refuses the SQL as well, it fails
-        with Spark's own message, unless a column does not exist.
+        with Spark's own message.
         """
         query = sql.rstrip().rstrip(";")
         rows = self.execute(f"explain extended {query}", fetch=True)[1].rows
         plan = "\n".join(str(row[0]) for row in rows)
         if "Error occurred during query planning" in plan or "AnalysisException" in plan:
-            if unread["code"] == "HW_NO_SUCH_COLUMN":
-                plan = ""
-            else:
-                self.execute(f"select * from ({query}\n) limit 0")
-        return analysis.problem_of_unread(plan, sql, inputs, unread)
+            self.execute(f"select * from ({query}\n) limit 0")
+        return analysis.problem_of_unread(plan, sql, inputs)
 
     def history_of(
         self,

@@ -217,11 +217,9 @@ class DbtSession:
             raise Unproven("\n".join(str(problem.at(place_of(node))) for problem in problems))
         return run_config(config)
 
-    def problem_of_unread(
-        self, sql: str, inputs: Sequence[Mapping[str, Any]], unread: Mapping[str, str]
-    ) -> Problem | None:
+    def problem_of_unread(self, sql: str, inputs: Sequence[Mapping[str, Any]]) -> Problem | None:
         """Return the reason that SQL beyond the analysis cannot build a table, or None."""
-        return self._adapter.problem_of_unread(sql, inputs, unread)
+        return self._adapter.problem_of_unread(sql, inputs)
 
     def cached(self, relation: Any) -> Any:
         """Return a relation from dbt's cache, or None if it does not exist."""

@@ -28,7 +28,7 @@ from typing import Any
 
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.headwaters import client_rows
-from dbt.adapters.headwaters.connections import derby_folder, end_on_interrupt
+from dbt.adapters.headwaters.connections import current, derby_folder, end_on_interrupt
 from dbt.adapters.spark.session import Connection, Cursor, SessionConnectionWrapper
 from dbt_common.exceptions import DbtRuntimeError
 from py4j.protocol import Py4JError, Py4JNetworkError
@@ -42,6 +42,7 @@ from headwaters.platform.delta_version import CONFLICT, CONFLICT_WITH_MAINTENANC
 from headwaters.platform.errors import UserError, WorkError, java_ended, quiet, server_ended
 from headwaters.platform.spark_driver import driver_settings
 from headwaters.platform.spark_errors import is_unavailable, one_line
+from headwaters.platform.spark_mistakes import explained
 from headwaters.platform.spark_version import CHAR_TYPE
 from headwaters.runs.client_rows import ClientRows
 
@@ -70,6 +71,7 @@ class HeadwatersCursor(Cursor):
         """Create a cursor on the session of these settings, on a lake."""
         super().__init__(server_side_parameters=dict(settings))
         self._lake = lake
+        self._sql = ""
 
     @property
     def description(self) -> list[tuple[str, Any, None, None, None, None, bool]]:
@@ -84,25 +86,26 @@ class HeadwatersCursor(Cursor):
         """Run a statement."""
         if parameters:
             sql = sql % parameters
+        self._sql = sql
         with _lock:
             spark = session_of(_sessions, self.server_side_parameters, self._lake)
         # dbt-spark turns errors of this method into dbt errors, but not those of the methods below
-        with _short_errors(StatementError, self._lake):
+        with short_errors(StatementError, self._lake, sql):
             self._df = _give_way(lambda: spark.sql(sql), sql)
 
     def client_rows(self, keys: Collection[str]) -> ClientRows | None:
         """Return all rows as Arrow, or None if a client should not have them: see client_rows."""
-        with _short_errors(DbtRuntimeError, self._lake):
+        with short_errors(DbtRuntimeError, self._lake, self._sql):
             return client_rows.collect(self._df, keys)
 
     def fetchall(self) -> Any:
         """Return all rows."""
-        with _short_errors(DbtRuntimeError, self._lake):
+        with short_errors(DbtRuntimeError, self._lake, self._sql):
             return super().fetchall()
 
     def fetchone(self) -> Any:
         """Return the next row."""
-        with _short_errors(DbtRuntimeError, self._lake):
+        with short_errors(DbtRuntimeError, self._lake, self._sql):
             return super().fetchone()
 
 
@@ -140,7 +143,7 @@ def rows_of(settings: Mapping[str, str], lake: Path, sql: str) -> list[Any]:
     Run it in the session of these settings. Raise DbtRuntimeError with Spark's message in one line.
     """
     spark = shared_session(settings, lake)
-    with _short_errors(DbtRuntimeError, lake):
+    with short_errors(DbtRuntimeError, lake):
         return list(spark.sql(sql).collect())
 
 
@@ -179,7 +182,7 @@ def hide(settings: Mapping[str, str], lake: Path, name: str) -> None:
 def _of_session(settings: Mapping[str, str], lake: Path) -> Iterator[Any]:
     with _lock:
         spark = session_of(_sessions, settings, lake)
-    with _short_errors(DbtRuntimeError, lake):
+    with short_errors(DbtRuntimeError, lake):
         yield spark
 
 
@@ -224,7 +227,8 @@ def _give_way(run: Callable[[], Any], sql: str) -> Any:
 
 
 @contextmanager
-def _short_errors(kind: type[Exception], lake: Path) -> Iterator[None]:
+def short_errors(kind: type[Exception], lake: Path, sql: str = "") -> Iterator[None]:
+    """Raise errors of Spark in one line; those about a node's SQL name a line of its file."""
     try:
         yield
     except (PySparkException, Py4JError, ConnectionError) as error:
@@ -235,7 +239,8 @@ def _short_errors(kind: type[Exception], lake: Path) -> Iterator[None]:
             for spark in _sessions.values():
                 _try_again(spark, 0)  # PySpark says goodbye when the process ends
             raise kind(str(server_ended())) from None
-        raise kind(f"{one_line(error)}\n(more in {_log(lake)})") from None
+        mistake = current.sql and explained(str(error), sql, current.sql)
+        raise kind(f"{mistake or one_line(error)}\n(more in {_log(lake)})") from None
 
 
 def session_of(sessions: dict[str | None, Any], settings: Mapping[str, str], lake: Path) -> Any:

@@ -1,0 +1,342 @@
+"""Spark's errors about the SQL of a model, as one line with the place in the model's file: pure.
+
+The conditions and their texts are those of Spark 4.2. A condition that is not listed, and an error
+of a statement that is not the model's, keep Spark's own line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+from headwaters.platform import spark_version
+from headwaters.platform.names import nearest
+
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] +(.+)")
+_PLACE = re.compile(r"(?:\(|; ?|== SQL \()line (\d+),? pos(?:ition)? (\d+)")
+_STATE = re.compile(r"[ .]*\bSQLSTATE: (\w{5}).*")
+_LONGEST = 60  # characters of a line of SQL in a message
+_EVERY_FUNCTION = spark_version.STABLE_FUNCTIONS | spark_version.CHANGING_FUNCTIONS
+
+# Functions of other databases, with the expression of Spark that does the same.
+_OF_OTHERS = {
+    "array_length": "array_size(x)",
+    "convert": "cast(x as type)",
+    "datefromparts": "make_date(y, m, d)",
+    "generate_series": "sequence(a, b)",
+    "getdate": "current_timestamp()",
+    "iff": "if(condition, a, b)",
+    "on": "row_number() over (partition by …) in a CTE, and its first row",
+    "regexp_contains": "regexp_like(x, pattern)",
+    "safe_cast": "try_cast(x as type)",
+    "safe_divide": "try_divide(a, b)",
+    "strftime": "date_format(x, 'yyyy-MM-dd')",
+    "string_to_array": "split(x, ',')",
+    "zeroifnull": "coalesce(x, 0)",
+}
+# The cause of a syntax error by the text at which Spark stops. Names, numbers and brackets follow
+# a missing comma.
+_STOPPED_AT = {
+    "{": "the Jinja here was not rendered",
+    "[": "quote a name in backquotes, not in brackets",
+    "\u2018": "write straight quotes, '",
+    "\u2019": "write straight quotes, '",
+    "\u201c": "write straight quotes, '",
+    "\u201d": "write straight quotes, '",
+    "'": "a text has no closing quote",
+    ";": "a model is one query without a semicolon",
+    ")": "a bracket or a comma is too many",
+    "where": "WHERE stands before GROUP BY, and once",
+    "having": "HAVING stands after GROUP BY, and once",
+    "from": "FROM stands once in a SELECT; a bracket may be open before it",
+    "is": "compare with `=`; IS takes NULL, TRUE or FALSE",
+    "end of input": "a bracket, a quote or END is missing",
+}
+
+
+@dataclass(frozen=True)
+class SqlText:
+    """The SQL of a node: the path and text of its file, and the SQL that dbt compiled from it.
+
+    A statement that a person types has no path.
+    """
+
+    path: str
+    raw: str
+    compiled: str
+
+
+@dataclass(frozen=True)
+class _Error:
+    """Spark's message without its condition and place, the line of SQL, and the model's SQL."""
+
+    message: str
+    line: str
+    position: int
+    compiled: str
+
+    def part(self, pattern: str) -> str:
+        """Return the first group of a pattern in the message, or an empty text."""
+        found = re.search(pattern, self.message)
+        return (found[1] or "").replace("`", "") if found else ""
+
+
+def explained(text: str, statement: str, model: SqlText) -> str | None:
+    """Return Spark's error about the SQL of a model as one line, or None for any other error.
+
+    `text` is all of Spark's error, and `statement` the SQL that Spark ran.
+    """
+    found = _CONDITION.search(text)
+    if found is None:
+        return None
+    condition, message = found[1], found[2]
+    mistake = _MISTAKES.get(condition) or _MISTAKES.get(condition.partition(".")[0])
+    if mistake is None or not _is_of(statement, model.compiled):
+        return None
+    place = _PLACE.search(text)
+    number, position = (int(place[1]), int(place[2])) if place else (0, 0)
+    lines = statement.split("\n")
+    line = lines[number - 1] if 0 < number <= len(lines) else ""
+    if line and "== SQL (line" in text:
+        position -= 1  # a query context counts from 1
+    code, explain = mistake
+    state = _STATE.search(message)
+    error = _Error(_STATE.sub("", message), line, position, model.compiled)
+    where = _where(statement, number, error, model)
+    if state and state[1].startswith("22"):  # a review hides values between condition and state
+        return f"[{code}] {where}[{condition}] {explain(error)} SQLSTATE: {state[1]}"
+    return f"[{code}] {where}{explain(error)} [{condition}]"
+
+
+def line_in_file(raw: str, compiled: str, line: int) -> int | None:
+    """Return the line of a model's file that a line of its compiled SQL comes from, or None."""
+    before = [each.strip() for each in raw.split("\n")]
+    after = [each.strip() for each in compiled.split("\n")]
+    for kind, i, i_end, j, j_end in SequenceMatcher(None, before, after, False).get_opcodes():
+        if j <= line - 1 < j_end:
+            is_line_by_line = i_end - i == j_end - j
+            if kind == "equal" or (kind == "replace" and is_line_by_line):
+                return i + (line - 1 - j) + 1
+            return i + 1 if kind == "replace" else None
+    return None
+
+
+def _where(statement: str, number: int, error: _Error, model: SqlText) -> str:
+    """Return the path of the model's file, with the line if it is known, and a colon."""
+    compiled = _compiled_line(statement, number, model.compiled) or _line_of_name(error)
+    line = line_in_file(model.raw, model.compiled, compiled) if compiled else None
+    if not model.path:
+        return f"line {line}: " if line and "\n" in model.compiled else ""
+    return f"{model.path}:{line}: " if line else f"{model.path}: "
+
+
+def _line_of_name(error: _Error) -> int | None:
+    """Return the only line of the compiled SQL that has the name in an error without a place."""
+    name = error.part(r'expression "(\w+)"') or error.part(r"Window function (\w+) requires")
+    lines = error.compiled.split("\n") if name else []
+    found = [i for i, line in enumerate(lines, 1) if re.search(rf"(?i)\b{name}\b", line)]
+    return found[0] if len(found) == 1 else None
+
+
+def _compiled_line(statement: str, number: int, compiled: str) -> int | None:
+    """Return the line of the compiled SQL that is a line of a statement, or None."""
+    lines = statement.split("\n")
+    if not 0 < number <= len(lines):
+        return None
+    sql = compiled.strip()
+    start = statement.find(sql)
+    if start >= 0 and number > statement[:start].count("\n"):
+        line = number - statement[:start].count("\n")
+        if line <= sql.count("\n") + 1:
+            return line + compiled[: compiled.find(sql)].count("\n")
+    text = lines[number - 1].strip()
+    same = [i for i, line in enumerate(compiled.split("\n"), 1) if line.strip() == text]
+    return same[0] if len(same) == 1 else None
+
+
+def _is_of(statement: str, compiled: str) -> bool:
+    """Return true if a statement has the SQL of a model, or at least half of its lines."""
+    if compiled.strip() in statement:
+        return bool(compiled.strip())
+    own = {line.strip() for line in compiled.split("\n") if line.strip()}
+    return 2 * len(own & {line.strip() for line in statement.split("\n")}) >= len(own) > 0
+
+
+def _as_spark(remedy: str = "") -> Callable[[_Error], str]:
+    return lambda error: f"{error.message.rstrip('.')}. {remedy}".strip()
+
+
+def _column(error: _Error) -> str:
+    name = error.part(r"with name (\S+) cannot be resolved")
+    known = error.part(r"Did you mean one of the following\? \[(.*?)\]").split(", ")
+    last = {each.rpartition(".")[2]: each for each in known if each}
+    if near := nearest(name.rpartition(".")[2], last):
+        return f"there is no column `{name}`, did you mean `{last[near]}`?"
+    if re.search(rf"(?i)\bas\s+`?{re.escape(name)}\b", error.compiled):
+        return (
+            f"`{name}` is an alias, which its own SELECT, WHERE and GROUP BY do not see here: "
+            "repeat the expression, or name it in a CTE before"
+        )
+    if not last:
+        return f"there is no column `{name}`, and no table to read it from: add FROM"
+    return f"there is no column `{name}`: there are {', '.join(sorted(last.values()))}"
+
+
+def _ambiguous(error: _Error) -> str:
+    name = error.part(r"Reference (\S+) is ambiguous")
+    several = error.part(r"could be: \[(.*?)\]").replace(", ", " or ")
+    return f"`{name}` is a column of several tables: write {several}"
+
+
+def _table(error: _Error) -> str:
+    name = error.part(r"table or view (\S+) cannot be found")
+    return (
+        f"there is no table {name}: read a model by ref() and a source by source(), build models "
+        "with `dbt build`, and fill streams with `headwaters ingest`"
+    )
+
+
+def _function(error: _Error) -> str:
+    name = error.part(r"routine (\S+) on search path").rpartition(".")[2]
+    if name.lower() in _OF_OTHERS:
+        return f"Spark has no function `{name}`: write {_OF_OTHERS[name.lower()]}"
+    near = nearest(name, _EVERY_FUNCTION)
+    hint = f", did you mean `{near}`?" if near else ": `show functions` lists those of Spark"
+    return f"Spark has no function `{name}`{hint}"
+
+
+def _arguments(error: _Error) -> str:
+    name = error.part(r"The (\S+) requires")
+    if name == "isnull":
+        return "`isnull` takes 1 argument: write coalesce(x, y)"
+    wanted, given = error.part(r"requires (.+?) parameters"), error.part(r"actual number is (\d+)")
+    number = f"{wanted} argument{'' if wanted == '1' else 's'}"
+    return f"`{name}` takes {number}, not {given}"
+
+
+def _syntax(error: _Error) -> str:
+    text = error.message.rstrip(".")
+    near = error.part(r"at or near '(.+?)'(?::|$|\.)") or error.part(r"at or near ([\w ]+)")
+    line = error.line.strip()
+    cause = None if "missing" in text else _cause_of(near.lower(), text, line.lower())
+    if len(line) > _LONGEST:
+        start = max(0, error.position - _LONGEST // 2)
+        line = f"…{error.line[start : start + _LONGEST].strip()}…"
+    return f"{text}{f' in `{line}`' if line else ''}{f': {cause}' if cause else ''}"
+
+
+def _cause_of(near: str, text: str, line: str) -> str:
+    """Return the probable cause of a syntax error at a word, from the words of its line."""
+    if cause := _STOPPED_AT.get(near):
+        return cause
+    if re.match(r"select top \d", line):
+        return "write LIMIT at the end instead of TOP"
+    if line.startswith("select *") and near == "*":
+        return "remove the comma before this SELECT"
+    if "extra input" in text:
+        return "the query ended before it"
+    return "a comma, an operator or END may be missing before it"
+
+
+def _trailing_comma(error: _Error) -> str:
+    return "remove the comma before FROM"
+
+
+def _ungrouped(error: _Error) -> str:
+    name = error.part(r'expression "(.+?)" is based')
+    return (
+        f"`{name}` is neither grouped nor aggregated: add it to GROUP BY, or write "
+        f"`any_value({name})`"
+    )
+
+
+def _without_group(error: _Error) -> str:
+    return "columns beside an aggregate need GROUP BY: add one with all of these columns"
+
+
+def _where_condition(error: _Error) -> str:
+    called = error.part(r"invalid expressions: (.+?)\.?$")
+    return f"WHERE cannot have {called or 'an aggregate'}: compare it in HAVING, or after a CTE"
+
+
+def _window_clause(error: _Error) -> str:
+    clause = error.part(r"inside (\w+) clause") or "this"
+    return f"{clause} cannot have a window function: select it in a CTE, and filter its column"
+
+
+def _operands(error: _Error) -> str:
+    hint = " Join texts with `||`, or cast" if '"STRING"' in error.message else " Cast one side"
+    return f"{error.message.rstrip('.')}.{hint}"
+
+
+def _divided(error: _Error) -> str:
+    return "Division by zero. `try_divide(a, b)` gives null."
+
+
+def _cast(error: _Error) -> str:
+    text = error.message.split(" because it is malformed")[0].split(" due to an overflow")[0]
+    return f"{text.rstrip('.')}. `try_cast` gives null instead."
+
+
+# The code and the text for each condition, or for all conditions of a family.
+_MISTAKES: Mapping[str, tuple[str, Callable[[_Error], str]]] = {
+    "UNRESOLVED_COLUMN": ("HW_NO_SUCH_COLUMN", _column),
+    "AMBIGUOUS_REFERENCE": ("HW_AMBIGUOUS_COLUMN", _ambiguous),
+    "COLUMN_ALREADY_EXISTS": (
+        "HW_AMBIGUOUS_COLUMN",
+        _as_spark("Two columns of the result have this name: select one, or rename it by AS"),
+    ),
+    "FIELD_NOT_FOUND": ("HW_NO_SUCH_COLUMN", _as_spark()),
+    "TABLE_OR_VIEW_NOT_FOUND": ("HW_NO_SUCH_TABLE", _table),
+    "UNRESOLVED_ROUTINE": ("HW_NO_SUCH_FUNCTION", _function),
+    "WRONG_NUM_ARGS": ("HW_SQL_TYPE", _arguments),
+    "PARSE_SYNTAX_ERROR": ("HW_SQL_SYNTAX", _syntax),
+    "PARSE_EMPTY_STATEMENT": ("HW_SQL_SYNTAX", _as_spark()),
+    "TRAILING_COMMA_IN_SELECT": ("HW_SQL_SYNTAX", _trailing_comma),
+    "DUPLICATED_CTE_NAMES": ("HW_SQL_SYNTAX", _as_spark("Rename one of them")),
+    "INVALID_SQL_SYNTAX": ("HW_SQL_SYNTAX", _as_spark()),
+    "UNCLOSED_BRACKETED_COMMENT": ("HW_SQL_SYNTAX", _as_spark("Close it with `*/`")),
+    "UNSUPPORTED_DATATYPE": (
+        "HW_SQL_TYPE",
+        _as_spark("Spark's types are string, int, bigint, double, decimal(p,s), date, timestamp …"),
+    ),
+    "DATATYPE_MISMATCH.BINARY_OP_WRONG_TYPE": ("HW_SQL_TYPE", _operands),
+    "DATATYPE_MISMATCH.BINARY_OP_DIFF_TYPES": ("HW_SQL_TYPE", _operands),
+    "DATATYPE_MISMATCH": ("HW_SQL_TYPE", _as_spark()),
+    "INCOMPATIBLE_COLUMN_TYPE": ("HW_SQL_TYPE", _as_spark("Cast one of them")),
+    "NUM_COLUMNS_MISMATCH": (
+        "HW_SQL_TYPE",
+        _as_spark("UNION matches columns by position: select the same ones in each part"),
+    ),
+    "MISSING_AGGREGATION": ("HW_SQL_GROUPING", _ungrouped),
+    "MISSING_GROUP_BY": ("HW_SQL_GROUPING", _without_group),
+    "GROUP_BY_POS_OUT_OF_RANGE": ("HW_SQL_GROUPING", _as_spark()),
+    "STAR_GROUP_BY_POS": ("HW_SQL_GROUPING", _as_spark("Name the columns")),
+    "INVALID_WHERE_CONDITION": ("HW_SQL_GROUPING", _where_condition),
+    "NESTED_AGGREGATE_FUNCTION": ("HW_SQL_GROUPING", _as_spark()),
+    "WINDOW_FUNCTION_NOT_ALLOWED_IN_CLAUSE": ("HW_SQL_GROUPING", _window_clause),
+    "WINDOW_FUNCTION_WITHOUT_OVER_CLAUSE": (
+        "HW_SQL_GROUPING",
+        _as_spark("Add `over (partition by … order by …)`"),
+    ),
+    "WINDOW_FUNCTION_FRAME_NOT_ORDERED": (
+        "HW_SQL_GROUPING",
+        lambda error: (
+            f"{error.part(r'Window function (.+?) requires')} needs an order: add ORDER BY in OVER"
+        ),
+    ),
+    "CAST_INVALID_INPUT": ("HW_SQL_VALUE", _cast),
+    "CAST_OVERFLOW": ("HW_SQL_VALUE", _cast),
+    "DIVIDE_BY_ZERO": ("HW_SQL_VALUE", _divided),
+    "INVALID_ARRAY_INDEX": ("HW_SQL_VALUE", _as_spark()),
+    "INVALID_PARAMETER_VALUE.DATETIME_UNIT": (
+        "HW_SQL_VALUE",
+        lambda _: "Write the unit without quotes, as in `dateadd(day, 1, d)`.",
+    ),
+    "SCALAR_SUBQUERY_TOO_MANY_ROWS": (
+        "HW_SQL_VALUE",
+        _as_spark("Aggregate it, or join the table instead"),
+    ),
+}

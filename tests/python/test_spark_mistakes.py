@@ -1,0 +1,354 @@
+"""Test the lines that common mistakes in a model's SQL give: code, place, cause and remedy.
+
+`spark_texts.json` has each mistake with Spark's own text; a slow test records that Spark still
+prints it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException
+
+from headwaters.platform.spark_errors import one_line
+from headwaters.platform.spark_mistakes import SqlText, explained, line_in_file
+
+ROOT = Path(__file__).resolve().parents[2]
+FILE = Path(__file__).with_name("spark_texts.json")
+TEXTS: dict[str, dict[str, str]] = json.loads(FILE.read_text())
+# The model has two lines before its SQL, of which dbt leaves one.
+CONFIG = "{{ config(materialized='table') }}\n\n"
+LINES = {
+    "typo": (
+        "[HW_NO_SUCH_COLUMN] m.sql:5: there is no column `wieght_kg`, did you mean "
+        "`weight_kg`? [UNRESOLVED_COLUMN.WITH_SUGGESTION]"
+    ),
+    "typo_table": (
+        "[HW_NO_SUCH_COLUMN] m.sql:4: there is no column `p.wieght_kg`, did you mean "
+        "`p.weight_kg`? [UNRESOLVED_COLUMN.WITH_SUGGESTION]"
+    ),
+    "alias_in_where": (
+        "[HW_NO_SUCH_COLUMN] m.sql:5: `double_kg` is an alias, which its own SELECT, "
+        "WHERE and GROUP BY do not see here: repeat the expression, or name it in a CTE "
+        "before [UNRESOLVED_COLUMN.WITH_SUGGESTION]"
+    ),
+    "missing_from": (
+        "[HW_NO_SUCH_COLUMN] m.sql:4: there is no column `status`, and no table to read "
+        "it from: add FROM [UNRESOLVED_COLUMN.WITHOUT_SUGGESTION]"
+    ),
+    "order_by_unknown": (
+        "[HW_NO_SUCH_COLUMN] m.sql:3: there is no column `nope`: there are depot "
+        "[UNRESOLVED_COLUMN.WITH_SUGGESTION]"
+    ),
+    "struct_field": "[HW_NO_SUCH_COLUMN] m.sql: No such struct field `b` in `a`. [FIELD_NOT_FOUND]",
+    "missing_comma_call": (
+        "[HW_SQL_SYNTAX] m.sql:6: Syntax error at or near '(' in `upper(status) "
+        "lower(status)`: a comma, an operator or END may be missing before it "
+        "[PARSE_SYNTAX_ERROR]"
+    ),
+    "missing_comma_alias": (
+        "[HW_SQL_SYNTAX] m.sql:5: Syntax error at or near '*' in `weight_kg * 2 as w`: a "
+        "comma, an operator or END may be missing before it [PARSE_SYNTAX_ERROR]"
+    ),
+    "trailing_comma": (
+        "[HW_SQL_SYNTAX] m.sql:6: remove the comma before FROM [TRAILING_COMMA_IN_SELECT]"
+    ),
+    "trailing_comma_cte": (
+        "[HW_SQL_SYNTAX] m.sql:4: Syntax error at or near '*' in `select * from a`: "
+        "remove the comma before this SELECT [PARSE_SYNTAX_ERROR]"
+    ),
+    "unclosed_string": (
+        "[HW_SQL_SYNTAX] m.sql:3: Syntax error at or near ''' in `select 'abc from "
+        "parcels`: a text has no closing quote [PARSE_SYNTAX_ERROR]"
+    ),
+    "unclosed_paren": (
+        "[HW_SQL_SYNTAX] m.sql:3: Syntax error at or near 'from': missing ')' in `select "
+        "upper(depot from parcels` [PARSE_SYNTAX_ERROR]"
+    ),
+    "missing_end": (
+        "[HW_SQL_SYNTAX] m.sql:3: Syntax error at or near 'depot' in `select case when "
+        "depot = 'a' then 1 from parcels`: a comma, an operator or END may be missing "
+        "before it [PARSE_SYNTAX_ERROR]"
+    ),
+    "curly_quotes": (
+        "[HW_SQL_SYNTAX] m.sql:3: Syntax error at or near '\u2018' in `…\"depot\" = 'Lyon' and "
+        "status = \u2018sent\u2019…`: write straight quotes, ' [PARSE_SYNTAX_ERROR]"
+    ),
+    "brackets": (
+        "[HW_SQL_SYNTAX] m.sql:3: Syntax error at or near '[' in `select [depot] from "
+        "parcels`: quote a name in backquotes, not in brackets [PARSE_SYNTAX_ERROR]"
+    ),
+    "top": (
+        "[HW_SQL_SYNTAX] m.sql:3: Syntax error at or near '10' in `select top 10 * from "
+        "parcels`: write LIMIT at the end instead of TOP [PARSE_SYNTAX_ERROR]"
+    ),
+    "is_text": (
+        "[HW_SQL_SYNTAX] m.sql:3: Syntax error at or near 'is' in `…where depot = NULL "
+        "and status is 'sent'…`: compare with `=`; IS takes NULL, TRUE or FALSE "
+        "[PARSE_SYNTAX_ERROR]"
+    ),
+    "from_twice": (
+        "[HW_SQL_SYNTAX] m.sql:3: Syntax error at or near 'depots': extra input 'depots' "
+        "in `select depot from parcels from depots`: the query ended before it "
+        "[PARSE_SYNTAX_ERROR]"
+    ),
+    "semicolon": (
+        "[HW_SQL_SYNTAX] m.sql:3: Syntax error at or near 'select': extra input 'select' "
+        "in `select 1; select 2`: the query ended before it [PARSE_SYNTAX_ERROR]"
+    ),
+    "where_after_group": (
+        "[HW_SQL_SYNTAX] m.sql:3: Syntax error at or near 'where' in `…) from parcels "
+        "group by depot where depot = 'a'…`: WHERE stands before GROUP BY, and once "
+        "[PARSE_SYNTAX_ERROR]"
+    ),
+    "unrendered": (
+        "[HW_SQL_SYNTAX] m.sql:3: Syntax error at or near '{' in `select * from {{ "
+        "ref('x') }}`: the Jinja here was not rendered [PARSE_SYNTAX_ERROR]"
+    ),
+    "cte_twice": (
+        "[HW_SQL_SYNTAX] m.sql:3: CTE definition can't have duplicate names: `a`. Rename "
+        "one of them [DUPLICATED_CTE_NAMES]"
+    ),
+    "empty_in": (
+        "[HW_SQL_SYNTAX] m.sql:3: Invalid SQL syntax: IN predicate requires at least one "
+        "value. Empty IN clauses like 'IN ()' are not allowed. Consider using 'WHERE "
+        "FALSE' if you need an always-false condition, or provide at least one value in "
+        "the IN list. [INVALID_SQL_SYNTAX.EMPTY_IN_PREDICATE]"
+    ),
+    "ambiguous": (
+        "[HW_AMBIGUOUS_COLUMN] m.sql:5: `depot` is a column of several tables: write "
+        "depots.depot or parcels.depot [AMBIGUOUS_REFERENCE]"
+    ),
+    "column_twice": (
+        "[HW_AMBIGUOUS_COLUMN] m.sql: The column `depot` already exists. Choose another "
+        "name or rename the existing column. Two columns of the result have this name: "
+        "select one, or rename it by AS [COLUMN_ALREADY_EXISTS]"
+    ),
+    "missing_table": (
+        "[HW_NO_SUCH_TABLE] m.sql:3: there is no table parcel: read a model by ref() and "
+        "a source by source(), build models with `dbt build`, and fill streams with "
+        "`headwaters ingest` [TABLE_OR_VIEW_NOT_FOUND]"
+    ),
+    "unknown_function": (
+        "[HW_NO_SUCH_FUNCTION] m.sql:4: Spark has no function `nvl3`, did you mean "
+        "`nvl`? [UNRESOLVED_ROUTINE]"
+    ),
+    "convert": (
+        "[HW_NO_SUCH_FUNCTION] m.sql:3: Spark has no function `convert`: write cast(x as "
+        "type) [UNRESOLVED_ROUTINE]"
+    ),
+    "distinct_on": (
+        "[HW_NO_SUCH_FUNCTION] m.sql:3: Spark has no function `on`: write row_number() "
+        "over (partition by …) in a CTE, and its first row [UNRESOLVED_ROUTINE]"
+    ),
+    "wrong_num_args": (
+        "[HW_SQL_TYPE] m.sql:3: `upper` takes 1 argument, not 2 [WRONG_NUM_ARGS.WITHOUT_SUGGESTION]"
+    ),
+    "isnull": (
+        "[HW_SQL_TYPE] m.sql:3: `isnull` takes 1 argument: write coalesce(x, y) "
+        "[WRONG_NUM_ARGS.WITHOUT_SUGGESTION]"
+    ),
+    "date_and_number": (
+        '[HW_SQL_TYPE] m.sql:3: Cannot resolve "(updated_at = 5)" due to data type '
+        "mismatch: the left and right operands of the binary operator have incompatible "
+        'types ("TIMESTAMP" and "INT"). Cast one side '
+        "[DATATYPE_MISMATCH.BINARY_OP_DIFF_TYPES]"
+    ),
+    "plus_for_texts": (
+        '[HW_SQL_TYPE] m.sql:3: Cannot resolve "(a + depot)" due to data type mismatch: '
+        'the binary operator requires the input type ("NUMERIC" or "INTERVAL DAY TO '
+        'SECOND" or "INTERVAL YEAR TO MONTH" or "INTERVAL"), not "STRING". Join texts '
+        "with `||`, or cast [DATATYPE_MISMATCH.BINARY_OP_WRONG_TYPE]"
+    ),
+    "other_type": (
+        '[HW_SQL_TYPE] m.sql:3: Unsupported data type "NUMBER". Spark\'s types are '
+        "string, int, bigint, double, decimal(p,s), date, timestamp … "
+        "[UNSUPPORTED_DATATYPE]"
+    ),
+    "union_columns": (
+        "[HW_SQL_TYPE] m.sql:3: UNION can only be performed on inputs with the same "
+        "number of columns, but the first input has 1 columns and the second input has 2 "
+        "columns. UNION matches columns by position: select the same ones in each part "
+        "[NUM_COLUMNS_MISMATCH]"
+    ),
+    "union_types": (
+        "[HW_SQL_TYPE] m.sql:3: UNION can only be performed on tables with compatible "
+        'column types. The first column of the second table is "ARRAY<INT>" type which '
+        'is not compatible with "STRING" at the same column of the first table. Cast one '
+        "of them [INCOMPATIBLE_COLUMN_TYPE]"
+    ),
+    "group_by": (
+        "[HW_SQL_GROUPING] m.sql:5: `status` is neither grouped nor aggregated: add it "
+        "to GROUP BY, or write `any_value(status)` [MISSING_AGGREGATION]"
+    ),
+    "without_group_by": (
+        "[HW_SQL_GROUPING] m.sql:3: columns beside an aggregate need GROUP BY: add one "
+        "with all of these columns [MISSING_GROUP_BY]"
+    ),
+    "aggregate_in_where": (
+        "[HW_SQL_GROUPING] m.sql:3: WHERE cannot have count(1): compare it in HAVING, or "
+        "after a CTE [INVALID_WHERE_CONDITION]"
+    ),
+    "window_in_where": (
+        "[HW_SQL_GROUPING] m.sql: WHERE cannot have a window function: select it in a "
+        "CTE, and filter its column [WINDOW_FUNCTION_NOT_ALLOWED_IN_CLAUSE]"
+    ),
+    "rank_no_order": (
+        "[HW_SQL_GROUPING] m.sql:3: row_number needs an order: add ORDER BY in OVER "
+        "[WINDOW_FUNCTION_FRAME_NOT_ORDERED]"
+    ),
+    "lag_no_over": (
+        '[HW_SQL_GROUPING] m.sql:3: Window function "lag(depot, 1, NULL)" requires an '
+        "OVER clause. Add `over (partition by … order by …)` "
+        "[WINDOW_FUNCTION_WITHOUT_OVER_CLAUSE]"
+    ),
+    "division": (
+        "[HW_SQL_VALUE] m.sql:3: [DIVIDE_BY_ZERO] Division by zero. `try_divide(a, b)` "
+        "gives null. SQLSTATE: 22012"
+    ),
+    "cast": (
+        "[HW_SQL_VALUE] m.sql:3: [CAST_INVALID_INPUT] The value 'Lyon' of the type "
+        '"STRING" cannot be cast to "INT". `try_cast` gives null instead. SQLSTATE: 22018'
+    ),
+    "overflow": (
+        '[HW_SQL_VALUE] m.sql: [CAST_OVERFLOW] The value 300 of the type "INT" cannot be '
+        'cast to "TINYINT". `try_cast` gives null instead. SQLSTATE: 22003'
+    ),
+    "quoted_unit": (
+        "[HW_SQL_VALUE] m.sql:3: [INVALID_PARAMETER_VALUE.DATETIME_UNIT] Write the unit "
+        "without quotes, as in `dateadd(day, 1, d)`. SQLSTATE: 22023"
+    ),
+    "scalar_many": (
+        "[HW_SQL_VALUE] m.sql:3: More than one row returned by a subquery used as an "
+        "expression. Aggregate it, or join the table instead "
+        "[SCALAR_SUBQUERY_TOO_MANY_ROWS]"
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", LINES)
+def test_a_mistake_names_its_place_and_remedy(mistake: str) -> None:
+    sql, text = TEXTS[mistake]["sql"], TEXTS[mistake]["text"]
+    model = SqlText("m.sql", f"{CONFIG}{sql}\n", f"\n\n{sql}")
+    assert explained(text, sql, model) == LINES[mistake]
+    # dbt-spark creates a table by a statement around the same SQL
+    around = f"create or replace table `silver`.`m`\n  using delta as\n{sql}\n"
+    shifted = re.sub(
+        r"line (\d+)(,?) pos", lambda found: f"line {int(found[1]) + 2}{found[2]} pos", text
+    )
+    assert explained(shifted, around, model) == LINES[mistake]
+
+
+def test_each_mistake_has_a_line() -> None:
+    assert LINES.keys() == TEXTS.keys()
+
+
+def test_statements_of_our_own_keep_spark_s_text() -> None:
+    text = TEXTS["missing_table"]["text"]
+    model = SqlText("m.sql", "select 1", "select 1")
+    assert explained(text, "describe history parcel", model) is None
+    assert explained("[DELTA_CONCURRENT_APPEND] Files were added.", "select 1", model) is None
+    assert explained("Connection refused", "select 1", model) is None
+    assert explained(text, "create table a", SqlText("seed.csv", "", "")) is None
+
+
+def test_a_statement_that_changed_the_model_s_sql_keeps_its_place() -> None:
+    sql = "select\n    parcel_id,\n    wieght_kg\nfrom `silver`.`parcels`"
+    ran = sql.replace("`silver`.`parcels`", "(select * from `silver`.`parcels` version as of 3)")
+    text = TEXTS["typo"]["text"].replace("line 3 pos 4", "line 4 pos 4")
+    raw = "select\n    parcel_id,\n    wieght_kg\nfrom {{ ref('parcels') }}"
+    line = explained(text, f"select * from (\n{ran}\n) limit 0", SqlText("m.sql", raw, sql))
+    assert line is not None and line.startswith("[HW_NO_SUCH_COLUMN] m.sql:3: ")
+
+
+def test_a_statement_without_a_file_names_lines_if_it_has_several() -> None:
+    text = TEXTS["typo"]["text"]
+    for number, where in ((1, ""), (3, "line 3: ")):
+        sql = "select" + "\n" * (number - 1) + " wieght_kg"
+        line = explained(text.replace("line 3", f"line {number}"), sql, SqlText("", sql, sql)) or ""
+        assert line.startswith(f"[HW_NO_SUCH_COLUMN] {where}there is no column `wieght_kg`, did")
+
+
+def test_lines_of_a_file_are_found_around_jinja() -> None:
+    raw = [
+        "{% set columns = ['a', 'b'] %}",
+        "select",
+        "{% for column in columns %}",
+        "    {{ column }},",
+        "{% endfor %}",
+        "    c",
+        "from {{ ref('x') }}",
+    ]
+    compiled = ["", "select", "", "    a,", "", "    b,", "", "    c", "from `s`.`x`"]
+    lines = [
+        line_in_file("\n".join(raw), "\n".join(compiled), number)
+        for number in range(1, len(compiled) + 1)
+    ]
+    assert (lines[1], lines[7], lines[8]) == (2, 6, 7)
+    assert set(lines[3:6:2]) <= {3, 4, 5, None}
+
+
+@pytest.mark.slow
+def test_spark_still_prints_these_texts(spark: Any) -> None:
+    rows = {
+        "parcels": "'p1' as parcel_id, 'Lyon' as depot, cast(1.5 as decimal(8,2)) as weight_kg,"
+        " 'sent' as status, timestamp'2026-01-01' as updated_at",
+        "depots": "'Lyon' as depot, 'FR' as country, 'x' as note",
+    }
+
+    def printed(sql: str) -> str:
+        try:
+            spark.sql(sql).collect()
+        except Exception as error:
+            return one_line(error)
+        return "no error"
+
+    for name, columns in rows.items():
+        spark.sql(f"create or replace temporary view {name} as select {columns}")
+    try:
+        answers = {name: printed(mistake["sql"]) for name, mistake in TEXTS.items()}
+    finally:
+        for name in rows:
+            spark.sql(f"drop view if exists {name}")
+    expected = {name: one_line(RuntimeError(it["text"])) for name, it in TEXTS.items()}
+    conditions = {
+        name: (text.split("]")[0], expected[name].split("]")[0]) for name, text in answers.items()
+    }
+    assert {name: pair for name, pair in conditions.items() if pair[0] != pair[1]} == {}
+
+
+def test_the_adapter_notes_the_sql_of_the_node_that_a_thread_runs() -> None:
+    from dbt.adapters.headwaters.connections import current
+    from dbt.adapters.headwaters.impl import HeadwatersAdapter
+    from dbt.adapters.headwaters.session import StatementError, short_errors
+
+    adapter: Any = object.__new__(HeadwatersAdapter)
+    sql, text = TEXTS["typo"]["sql"], TEXTS["typo"]["text"]
+    node = SimpleNamespace(original_file_path="m.sql", raw_code=sql, compiled_code=sql)
+    config: Any = SimpleNamespace(model=node)
+    seen: list[str] = []
+
+    def fail() -> None:
+        with pytest.raises(StatementError) as raised, short_errors(StatementError, ROOT, sql):
+            raise AnalysisException(text)
+        seen.append(str(raised.value).splitlines()[0])
+
+    before = adapter.pre_model_hook(config)
+    fail()
+    other = threading.Thread(target=fail)
+    other.start()
+    other.join()
+    adapter.post_model_hook(config, before)
+    fail()
+    assert current.sql is None
+    assert seen[0].startswith("[HW_NO_SUCH_COLUMN] m.sql:3: ")
+    assert [line.partition(" ")[0] for line in seen[1:]] == [
+        "[UNRESOLVED_COLUMN.WITH_SUGGESTION]",
+        "[UNRESOLVED_COLUMN.WITH_SUGGESTION]",
+    ]
