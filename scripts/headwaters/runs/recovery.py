@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from headwaters.platform.delta_version import OPERATIONS_MOVING_COLUMNS
 from headwaters.tables.commits import Commit, as_mapping
 
 Inputs = dict[str, dict[str, int]]
@@ -197,7 +198,9 @@ def _restored_version(commit: Commit) -> int | None:
 
 
 def _changes_rows(commit: Commit) -> bool:
-    return commit.effect.rows > 0 and not commit.is_operation
+    """Return true if a commit changed rows, or the column that has the values of a name."""
+    changes = commit.effect.rows > 0 or commit.operation in OPERATIONS_MOVING_COLUMNS
+    return changes and not commit.is_operation
 
 
 def is_of(commit: Commit, run: str) -> bool:

@@ -114,6 +114,8 @@ class Commit:
                 return before  # the layout never changed
             return known.get(_whole(self.parameters.get("version"), -1), self.version)
         properties = as_mapping(self.parameters.get("properties"))
+        if self.operation in OPERATIONS_MOVING_COLUMNS:
+            return self.version
         if self.operation == "SET TBLPROPERTIES" and _MAPPING in properties:
             return self.version
         if self.is_known and not self.replaces_all and not self.operation.startswith("CREATE"):
@@ -403,10 +405,14 @@ def range_of(source: str, applied: Mapping[str, int], to: int, commits: Sequence
     used = {known[v] for v in range(result.after, to + 1) if v in known}
     if result.rows == 0 or result.gap is not None or used <= {known[commits[0].version]}:
         return result
-    return replace(
-        result.with_other_layout(f"{source} was partitioned by other columns, or mapped otherwise"),
-        needs_history=commits[-1].version > 0,
+    reason = f"{source} was partitioned by other columns, or mapped otherwise"
+    # a column that was dropped and added again has its values again, without a row in the feed
+    returns = any(
+        commit.operation in ("RESTORE", "CLONE") and result.after < commit.version <= to
+        for commit in commits
     )
+    doubted = result.with_gap(reason) if returns else result.with_other_layout(reason)
+    return replace(doubted, needs_history=commits[-1].version > 0)
 
 
 def layouts(commits: Sequence[Commit]) -> dict[int, Hashable]:

@@ -388,6 +388,17 @@ def test_a_feed_is_wrong_before_the_partition_columns_changed() -> None:
     assert first(*history) == 3
 
 
+@pytest.mark.parametrize("moving", ["DROP COLUMNS", "RENAME COLUMN"])
+def test_a_restored_column_is_a_gap_even_without_rows(moving: str) -> None:
+    history = [restored(4, 1), commit(3, "ADD COLUMNS"), commit(2, moving), append(1), MADE]
+    at = {"version": 3, "at": 3000}
+    assert rules.range_of("t", at, 4, history).gap == OTHER_COLUMNS
+    recent = rules.range_of("t", at, 4, history[:2])
+    assert (recent.gap, recent.needs_history) == (OTHER_COLUMNS, True)
+    history[0] = restored(4, 3)
+    assert rules.range_of("t", at, 4, history).with_rows(0).gap is None
+
+
 def test_partition_columns_of_an_older_commit_are_asked_for() -> None:
     history = [replaced(9, "a"), append(8), append(7)]
     changes = rules.range_of("t", {"version": 8, "at": 8000}, 9, history)

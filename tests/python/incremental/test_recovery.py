@@ -90,6 +90,16 @@ def test_a_change_by_somebody_else_is_not_taken_for_the_runs_own() -> None:
         assert behind == Applied(NEW, f"{other.operation} of version 12", "b")
 
 
+def test_a_column_that_is_dropped_or_renamed_is_a_change_by_somebody_else() -> None:
+    for operation in ("DROP COLUMNS", "RENAME COLUMN"):
+        commits = [commit(13, "ADD COLUMNS"), commit(12, operation), BASE]
+        told = applied_versions(finished(), commits, complete=False)
+        assert told == Applied(NEW, f"{operation} of version 12", None)
+        assert since(commits, SEEN, "b").foreign == f"{operation} of version 12"
+    added = [commit(12, "ADD COLUMNS"), BASE]
+    assert applied_versions(finished(), added, complete=False) == Applied(NEW, None, None)
+
+
 def test_a_run_that_noted_its_inputs_after_another_had_finished_has_applied_nothing() -> None:
     properties = interrupted("b") | {"headwaters.inputs": json.dumps(NEW)}
     commits = [note(14, "b"), note(13, None), append(12, "a"), note(11, "a"), BASE]
