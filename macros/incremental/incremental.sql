@@ -1,6 +1,9 @@
 {#- Replaces dbt-spark's incremental materialization. scripts/headwaters/runs/run.py runs the strategies that follow an
     input's change data feed. The others are dbt-spark's with corrections, in stock_strategies.sql. -#}
 {% materialization incremental, adapter='headwaters', supported_languages=['sql', 'python'] %}
+    {%- if model.language == 'python' and config.get('incremental_strategy') == 'auto' -%}
+        {{ return(hw_replace_table()) }}
+    {%- endif -%}
     {%- if not adapter.strategy_of(model.config) -%}
         {{ return(hw_run_stock_strategy(config.get('incremental_strategy') or 'append')) }}
     {%- endif -%}

@@ -17,8 +17,9 @@
     {%- set replaced = should_full_refresh() and adapter.begins_refresh(model, flags) -%}
     {%- set created = existing is none or existing.is_view or not existing.is_delta or replaced -%}
     {%- set detail = none if created else run_query('describe detail ' ~ target).rows[0] -%}
-    {%- set write = hw_stock_write(target, detail) -%}
-    {%- set sql = hw_within_period_sql(compiled_code, write.period) if write.period else compiled_code -%}
+    {%- set rows_sql = hw_model_sql() -%}
+    {%- set write = hw_stock_write(target, detail, rows_sql) -%}
+    {%- set sql = hw_within_period_sql(rows_sql, write.period) if write.period else rows_sql -%}
     {%- if created -%}
         {%- if existing is not none and (existing.is_view or not existing.is_delta) -%}
             {%- do adapter.drop_relation(existing) -%}
@@ -51,13 +52,13 @@
 
 {#- Returns the decision about a batch's write to its table, whose row of DESCRIBE DETAIL is `detail`, or to a new
     one. -#}
-{% macro hw_stock_write(target, detail) %}
+{% macro hw_stock_write(target, detail, rows_sql) %}
     {%- set table = none -%}
     {%- if detail -%}
         {%- set fields = hw_table_state(target.identifier, target).fields or none if adapter.may_fill(detail) else [] -%}
         {%- set table = adapter.stock_table(adapter.get_columns_in_relation(target), detail, fields) -%}
     {%- endif -%}
-    {%- set batch = adapter.columns_of(run_query('describe query\n' ~ compiled_code).rows) -%}
+    {%- set batch = adapter.columns_of(run_query('describe query\n' ~ rows_sql).rows) -%}
     {%- set write = adapter.stock_write(model, batch, table) -%}
     {%- if write.problem -%}{{ hw_raise_problems([write.problem]) }}{%- endif -%}
     {{ return(write) }}

@@ -58,6 +58,12 @@ def _ties(model: Model) -> list[str]:
     return list((model.config.get("derivation") or {}).get("ties") or ())
 
 
+def explain_python(node: Mapping[str, Any]) -> str:
+    """Explain the next run of a Python model with the strategy `auto`."""
+    table = f"{node['schema']}.{node['alias']}"
+    return f"{table} (auto: replace)\n  next run: replace, no rule says what Python code reads"
+
+
 def _title(model: Model) -> str:
     strategy = model.config["incremental_strategy"]
     auto = "auto: " if model.node["config"].get("incremental_strategy") == "auto" else ""

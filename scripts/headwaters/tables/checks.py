@@ -20,6 +20,7 @@ from headwaters.tables.policy import policy_problems
 from headwaters.tables.properties import build_problems, property_problems
 from headwaters.tables.publications import declared as published
 from headwaters.tables.publications import publication_problems
+from headwaters.tables.python_models import python_problems
 from headwaters.tables.retention import feed_retention_problems, stream_retention_problems
 from headwaters.tables.settings import strategy_problems, value_problems
 from headwaters.tables.stock_settings import stock_problems
@@ -53,6 +54,7 @@ def node_problems(node: Node) -> Iterator[Problem]:
             checks += [strategy_problems]
         problems += [problem for check in checks for problem in check(config)]
         problems += fitting_problems(node)
+        problems += python_problems(node)
     yield from (problem.at(place_of(node)) for problem in problems)
 
 

@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -24,6 +24,7 @@ from typing import Any
 
 from dbt.adapters.base.meta import available
 from dbt.adapters.contracts.connection import AdapterResponse
+from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.headwaters.__version__ import version
 from dbt.adapters.headwaters.columns import HeadwatersColumn
 from dbt.adapters.headwaters.connections import (
@@ -385,6 +386,34 @@ class HeadwatersAdapter(SparkAdapter):
         columns = super().get_columns_in_relation(relation)
         return [HeadwatersColumn(**vars(column)) for column in columns]
 
+    def _get_columns_for_catalog(self, relation: Any) -> Iterator[dict[str, Any]]:
+        """Yield the columns of a table or view for `dbt docs generate`; dbt calls this.
+
+        dbt-spark reads SHOW TABLE EXTENDED, which has no comments, and no size of a Delta table.
+        """
+        try:
+            rows = self.execute_macro("get_columns_in_relation_raw", kwargs={"relation": relation})
+            size = None
+            if relation.is_delta and not relation.is_view:
+                detail = self.execute(f"describe detail {relation}", fetch=True)[1].rows[0]
+                size = f"{detail['sizeInBytes']} bytes"
+        except DbtRuntimeError as error:  # dropped meanwhile, or a view whose table lost a column
+            AdapterLogger("Spark").warning(f"no catalog of {relation}: {first_line(error)}")
+            return
+        columns = self.parse_describe_extended(relation, rows)
+        about = {row["col_name"]: row["data_type"] for row in rows[len(columns) :]}
+        for column, row in zip(columns, rows, strict=False):
+            found = column.to_column_dict()
+            yield {
+                "column_name": found.pop("column"),
+                "column_type": found.pop("dtype"),
+                "column_comment": row["comment"],
+                "table_database": None,
+                "table_comment": about.get("Comment"),
+                **found,
+                **HeadwatersColumn.convert_table_stats(size),
+            }
+
     def run_response(self, message: str, code: str, **counts: Any) -> RunResponse:
         """Return a materialization's result with its counts, for run_results.json."""
         return RunResponse(_message=message, code=code, **counts)
@@ -522,15 +551,29 @@ class HeadwatersAdapter(SparkAdapter):
         self._histories().answer(question, told)
         return Answer(told, None)
 
-    def submit_python_job(
-        self, parsed_model: dict[str, Any], compiled_code: str
-    ) -> AdapterResponse:
-        """Run a model in Python, which may write to any table; dbt calls this."""
+    @available
+    def python_rows(self, node: dict[str, Any], code: str) -> str:
+        """Run a model in Python, and return a query of its rows.
+
+        The model may also write to any table.
+        """
+        credentials = self.config.credentials
+        if credentials.method != "session":
+            text = (
+                f"{node['name']} ({node['original_file_path']}): a Python model needs method: "
+                f"session, embedded or Spark Connect; this target has {credentials.method}"
+            )
+            raise CompilationError(str(UserError("HW_PYTHON_MODEL", text)))
+        from dbt.adapters.headwaters import python_models, session  # `dbt parse` needs no pyspark
+
+        spark = session.shared_session(credentials.server_side_parameters, credentials.folder)
         try:
-            response: AdapterResponse = super().submit_python_job(parsed_model, compiled_code)
+            view = python_models.view_of_model(node, code, spark)
+        except UserError as error:
+            raise CompilationError(str(error)) from None
         finally:
             self._histories().discard(None)
-        return response
+        return f"select * from {view}"
 
     def surroundings(self, sql: str) -> dict[str, dict[str, str]]:
         """Return the session's settings and functions that a model's rows depend on."""

@@ -343,6 +343,8 @@ class Runs:
     @raises_dbt_errors
     def explain(self, context: Context, node: Mapping[str, Any], relation: Any) -> str:
         """Explain the next run of a model and the reasons for it, in lines."""
+        if node["language"] == "python":
+            return explaining.explain_python(node)
         session = DbtSession(self._adapter, context)
         code = context["render"](node["raw_code"])
         return explaining.explain(session, node, code, relation)
