@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from processes import INTERPRETED, QUICK_JAVA
+from processes import INTERPRETED
 
 from headwaters.devkit import engine as engines
 from headwaters.platform.project import Project
@@ -26,6 +26,11 @@ from incremental.fuzz.lot import HOW, Lot
 from incremental.fuzz.shrink import shrunk
 from incremental.world import ROOT
 
+# An engine that runs for hours is worth the best machine code, and the cheapest collector.
+LONG_JAVA = " ".join(
+    ["-XX:+UseParallelGC", "-XX:ReservedCodeCacheSize=512m"]
+    + [f"-D{name}={value}" for name, value in INTERPRETED.items()]
+)
 SIZE = 40  # histories of one dbt project
 
 
@@ -39,6 +44,9 @@ def main() -> int:
     parser.add_argument("--only", type=int, action="append", help="these numbers, recorded or not")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no lot after")
     parser.add_argument("--how", choices=HOW, default=HOW[0], help="what happens before each run")
+    # by default a zone that repeats an hour, as some of the drawn moments do; Delta checks its
+    # snapshots once more in each zone but UTC
+    parser.add_argument("--zone", default="America/New_York", help="the time zone of the session")
     parser.add_argument("--no-shrinking", action="store_true")
     parser.add_argument("--keep-engine", action="store_true", help="let it run for the next call")
     options = parser.parse_args()
@@ -51,10 +59,9 @@ def main() -> int:
         if (options.seed, number, options.steps) not in _played(record)
     ]
     os.environ["HEADWATERS_LAKE"] = str(record.parent / "fuzz")
-    os.environ["HEADWATERS_JAVA_OPTIONS"] = QUICK_JAVA
+    os.environ["HEADWATERS_JAVA_OPTIONS"] = LONG_JAVA
     project = Project(ROOT)
-    # a zone that repeats an hour, as some of the drawn moments do
-    zone = {"spark.sql.session.timeZone": "America/New_York"}
+    zone = {"spark.sql.session.timeZone": options.zone}
     running = engines.start(project, port=0, settings=INTERPRETED | zone)
     os.environ["HEADWATERS_ENGINE"] = running.remote
     from pyspark.sql import SparkSession
