@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from headwaters.platform import delta_version, spark_version
+from headwaters.platform import delta_version, spark_mistakes, spark_version
 from headwaters.platform.jars import installed_pyspark
 
+MODULES = (delta_version, spark_version, spark_mistakes)
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 LISTS = {
     "spark-common-utils_*.jar": "error/error-conditions.json",
@@ -39,7 +40,7 @@ def texts(value: object) -> Iterator[str]:
     """Yield a text, or the texts in a collection."""
     if isinstance(value, str):
         yield value
-    elif isinstance(value, tuple | set):
+    elif isinstance(value, tuple | set | dict):
         for part in value:
             yield from texts(part)
 
@@ -47,7 +48,7 @@ def texts(value: object) -> Iterator[str]:
 def test_the_named_error_conditions_exist(conditions: set[str]) -> None:
     named = {
         pattern
-        for module in (delta_version, spark_version)
+        for module in MODULES
         for value in vars(module).values()
         for text in texts(value)
         if re.match(r"[A-Z]{4,}_[A-Z]", text) and text != delta_version.DEFAULT
@@ -67,7 +68,7 @@ def test_no_other_module_names_an_error_condition(conditions: set[str]) -> None:
     found = {
         f"{path.relative_to(SCRIPTS)}: {name}"
         for path in SCRIPTS.rglob("*.py")
-        if path.name not in ("delta_version.py", "spark_version.py")
+        if path not in {Path(str(module.__file__)) for module in MODULES}
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
         for name in named.findall(node.value)

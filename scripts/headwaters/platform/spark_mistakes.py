@@ -92,7 +92,7 @@ def explained(text: str, statement: str, model: SqlText) -> str | None:
     if found is None:
         return None
     condition, message = found[1], found[2]
-    mistake = _MISTAKES.get(condition) or _MISTAKES.get(condition.partition(".")[0])
+    mistake = MISTAKES.get(condition) or MISTAKES.get(condition.partition(".")[0])
     if mistake is None or not _is_of(statement, model.compiled):
         return None
     place = _PLACE.search(text)
@@ -281,7 +281,7 @@ def _cast(error: _Error) -> str:
 
 
 # The code and the text for each condition, or for all conditions of a family.
-_MISTAKES: Mapping[str, tuple[str, Callable[[_Error], str]]] = {
+MISTAKES: Mapping[str, tuple[str, Callable[[_Error], str]]] = {
     "UNRESOLVED_COLUMN": ("HW_NO_SUCH_COLUMN", _column),
     "AMBIGUOUS_REFERENCE": ("HW_AMBIGUOUS_COLUMN", _ambiguous),
     "COLUMN_ALREADY_EXISTS": (

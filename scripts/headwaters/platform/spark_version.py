@@ -233,6 +233,8 @@ NEGATED_DIGITS = 34
 NO_SUCH_TABLE = ("TABLE_OR_VIEW_NOT_FOUND", "PATH_NOT_FOUND", "FAILED_READ_FILE.FILE_NOT_EXIST")
 # The message for a name without a table, with the name.
 UNKNOWN_TABLE = r"\[TABLE_OR_VIEW_NOT_FOUND\] The table or view (\S+) cannot be found"
+# The conditions of SHOW GRANTS and GRANT in a Spark without permissions.
+NO_GRANTS = ("PARSE_SYNTAX_ERROR", "INVALID_STATEMENT_OR_CLAUSE")
 VIEW_INSTEAD_OF_TABLE = "EXPECT_TABLE_NOT_VIEW"
 OFFSETS_LOST = "KAFKA_DATA_LOSS"
 # Their first lines report only a failure; the cause has the reason.

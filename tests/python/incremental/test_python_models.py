@@ -98,7 +98,12 @@ def model(dbt, session):
 """,
     "merged.py": """
 def model(dbt, session):
-    dbt.config(materialized="incremental", incremental_strategy="merge", unique_key="id")
+    dbt.config(
+        materialized="incremental",
+        incremental_strategy="merge",
+        unique_key="id",
+        grants={"select": ["ann"]},
+    )
     rows = dbt.ref("numbers")
     return rows.filter("id > 5") if dbt.is_incremental else rows
 """,
@@ -108,6 +113,7 @@ def model(dbt, session):
     return dbt.ref("numbers").groupBy().count()
 """,
     "numbers.sql": NUMBERS,
+    "granted.sql": "{{ config(materialized='table', grants={'select': ['ann']}) }} select 1 as id",
     "below.sql": "{{ config(materialized='incremental', incremental_strategy='auto') }}"
     " select id, twice from {{ ref('of_spark') }}",
 }
@@ -123,7 +129,8 @@ def test_rows_of_python_become_tables(
         found = spark.sql(f"select * from {schema}.{table} order by all").collect()
         return [tuple(row) for row in found]
 
-    dbt("run", project_dir=project, schema=schema)
+    answers = dbt("run", project_dir=project, schema=schema)
+    assert len([text for text in answers.messages if "HW_NO_GRANTS" in text]) == 1
     assert rows("of_spark") == rows("below") == [(1, 2), (2, 4)]
     assert rows("of_pandas") == [(1, "a"), (2, "b")]
     assert rows("of_pandas_on_spark") == [(4,), (5,)]

@@ -45,7 +45,7 @@ from headwaters.platform.arguments import check_arguments
 from headwaters.platform.errors import UserError, WorkError, first_line
 from headwaters.platform.problems import Problem
 from headwaters.platform.spark_mistakes import SqlText
-from headwaters.platform.spark_version import SETTINGS_OF_RESULTS
+from headwaters.platform.spark_version import NO_GRANTS, SETTINGS_OF_RESULTS
 from headwaters.runs import change_set_cache as handed_on
 from headwaters.runs import layout, snapshots, stock
 from headwaters.runs import no_op_cache as unchanged
@@ -314,6 +314,7 @@ class HeadwatersAdapter(SparkAdapter):
         # The columns of tables at commits, by invocation.
         self._columns: dict[tuple[str, str, int, int], list[Any]] = {}
         self._erasure: Erasure | None = None
+        self._has_grants: bool | None = None  # unknown before the first model with grants
         self.change_sets = handed_on.HandedOn()
         self.views = Views(config.credentials)
         self.runs = Runs(self)
@@ -385,6 +386,23 @@ class HeadwatersAdapter(SparkAdapter):
         """Return the columns of a table or view; dbt calls this."""
         columns = super().get_columns_in_relation(relation)
         return [HeadwatersColumn(**vars(column)) for column in columns]
+
+    @available
+    def lacking_grants(self, show_sql: str) -> str | None:
+        """Return None if the catalog has grants, otherwise a warning, which is empty but once.
+
+        `show_sql` shows the grants of a table.
+        """
+        if self._has_grants is None:
+            answer = self.answer_of(show_sql, NO_GRANTS)
+            self._has_grants = answer.failure is None
+            if not self._has_grants:
+                text = (
+                    "this Spark has no GRANT, so the setting `grants` has no effect: remove it, or "
+                    "give the permissions where the tables are stored"
+                )
+                return str(Problem("HW_NO_GRANTS", text))
+        return None if self._has_grants else ""
 
     def _get_columns_for_catalog(self, relation: Any) -> Iterator[dict[str, Any]]:
         """Yield the columns of a table or view for `dbt docs generate`; dbt calls this.
