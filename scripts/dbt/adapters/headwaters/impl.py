@@ -333,7 +333,8 @@ class HeadwatersAdapter(SparkAdapter):
     def pre_model_hook(self, config: Any) -> Any:
         """Note the SQL of the node that this thread runs; dbt calls this before each."""
         node = config.model
-        current.sql = SqlText(node.original_file_path, node.raw_code, node.compiled_code or "")
+        compiled = getattr(node, "compiled_code", None) or ""  # a seed has none
+        current.sql = SqlText(node.original_file_path, node.raw_code, compiled)
         return super().pre_model_hook(config)
 
     def post_model_hook(self, config: Any, context: Any) -> None:
