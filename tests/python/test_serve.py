@@ -25,9 +25,9 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # n
 from serving import command, contract_of, endpoints, in_topic, inbox, ndjson, orders, served, source
 
 from headwaters.cli import _coded, install_command
-from headwaters.devkit.samples.post import Sent, post_finance
+from headwaters.devkit.samples.post import Sent, post
 from headwaters.devkit.samples.send import make_topic
-from headwaters.devkit.samples.simulate import FinanceConfig
+from headwaters.devkit.samples.simulate import STREAMS, FinanceConfig
 from headwaters.http import delta, kafka
 from headwaters.http.app import Endpoint
 from headwaters.http.limits import MOST_OUTSIDE, Limits
@@ -365,20 +365,21 @@ def test_simulated_finance_through_the_endpoint_is_what_it_accepts(
         nodes.append(node(columns, declared["config"]["meta"]["stream"], name, rules))
     monkeypatch.setenv("A_KEY", f"{KEY} {OTHER}")
     config = FinanceConfig(rows=400, claims=40, malformed=0.1)
+    texts = {name: [record.value for record in of(config)] for name, of in STREAMS.items()}
     with served(endpoints(*nodes), [KEY]) as client:
-        sent = post_finance(config, str(client.base_url), "A_KEY")
+        sent = post(texts, str(client.base_url), "A_KEY")
         with pytest.raises(
             WorkError, match=r"does not take financial_transactions \(401\): no key"
         ):
-            post_finance(config, str(client.base_url), "NO_KEY")
+            post(texts, str(client.base_url), "NO_KEY")
     # the columns declared here show three of four faults, those of claims two
     assert sent["financial_transactions"] == Sent(accepted=360, refused=40)
     found = [len(in_topic(broker, f"{topic}_{name}")) for name in sent]
     assert found == [one.accepted for one in sent.values()]
     with pytest.raises(WorkError, match=r"no HTTP endpoint answers at http://127\.0\.0\.1:1: "):
-        post_finance(config, "http://127.0.0.1:1", "A_KEY")
+        post(texts, "http://127.0.0.1:1", "A_KEY")
     with pytest.raises(UserError, match="is no address"):
-        post_finance(config, "localhost:80", "A_KEY")
+        post(texts, "localhost:80", "A_KEY")
 
 
 def test_the_pages_describe_each_stream_and_load_nothing_from_elsewhere(

@@ -26,6 +26,7 @@ from headwaters.publish.values import records, to_json
 from headwaters.streams.sources.kafka_client import (
     TOO_LARGE,
     begin_transactions,
+    broker_away,
     compacted,
     connect,
     create_missing,
@@ -309,9 +310,7 @@ class KafkaTarget(Target):
             )
         if reason.code() not in _AWAY and not reason.retriable():
             return WorkError("HW_KAFKA", f"topic {self.topic}: the broker refuses: {reason.str()}")
-        return WorkError(
-            "HW_BROKER_AWAY", f"the Kafka broker {self.servers} does not answer: {reason.str()}"
-        )
+        return broker_away(self.servers, reason)
 
 
 def _digest(text: str) -> bytes:

@@ -40,7 +40,6 @@ class ReportedStream:
     """A stream: rows in bronze, open records in quarantine by reason, and its backlog.
 
     `error` is the reason of its last failure. `batches` are the newest ones, oldest first.
-    `read_up_to` is a position in its source, in the source's terms.
     """
 
     name: str
@@ -52,7 +51,6 @@ class ReportedStream:
     interrupted: bool
     error: str | None
     last_batch: datetime | None
-    read_up_to: str = ""
     batches: tuple[Batch, ...] = ()
     settled: int = 0
 
@@ -175,13 +173,11 @@ class ReportedTable:
     files: int
     small_files: int
     bytes: int
-    last_commit: datetime
     last_change: datetime | None
     retention: float
     due: tuple[tuple[str, str], ...] = ()
     kept: str | None = None
     needs: tuple[Need, ...] = ()
-    optimized_at: datetime | None = None
     columns: tuple[tuple[str, str], ...] = ()
     changes: tuple[TableChange, ...] = ()
 

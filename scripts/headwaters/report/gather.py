@@ -255,7 +255,6 @@ class Gatherer:
             interrupted=told.interrupted,
             error=told.error,
             last_batch=told.last,
-            read_up_to=told.position,
             batches=tuple(batches.get(contract.name, ())[-MOST_BATCHES:]),
             settled=told.settled,
         )

@@ -87,13 +87,11 @@ def table_of(
         files=len(state.sizes),
         small_files=small,
         bytes=sum(state.sizes),
-        last_commit=moment(commits[0].at) if commits else now,
         last_change=changes[-1].at if changes else None,
         retention=retention,
         due=tuple(due),
         kept=kept,
         needs=tuple(needs),
-        optimized_at=moment(optimized.at) if optimized else None,
         columns=state.columns,
         changes=tuple(changes),
     )

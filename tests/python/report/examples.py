@@ -42,7 +42,6 @@ def table(name: str, **more: object) -> ReportedTable:
         files=2,
         small_files=2,
         bytes=40_900,
-        last_commit=ago(hours=5),
         last_change=ago(hours=5),
         retention=WEEK,
         columns=(("id", "long"), ("tags", '{"type":"array"}')),
@@ -67,7 +66,6 @@ def usual() -> Lake:
         interrupted=False,
         error=None,
         last_batch=ago(hours=5),
-        read_up_to="12 files",
         batches=batches,
     )
     clicks = replace(
@@ -189,7 +187,6 @@ def full_of(value: str) -> Lake:
         source=value,
         quarantine={value: 3, "type": 1},
         error=value,
-        read_up_to=value,
     )
     outcome = ReportedOutcome("error", NOW, 1.0, value)
     behind = (Behind(value, 1, 2, 3, ago(days=3)),)

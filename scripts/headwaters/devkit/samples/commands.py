@@ -5,16 +5,13 @@ Commands import on demand, so that other commands do not wait.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from headwaters.platform.options import find_project
-
-if TYPE_CHECKING:
-    from headwaters.devkit.samples.post import Sent
 
 Out = Annotated[
     Path | None, typer.Option(help="Folder of the streams' folders (default: lake/landing).")
@@ -96,14 +93,8 @@ def simulate_finance(
         malformed=malformed,
         flagged_from=None if flagged_from == "off" else moment(flagged_from, "--flagged-from"),
     )
-    if to_http is not None:
-        from headwaters.devkit.samples.post import post_finance
-
-        _posted(post_finance(config, to_http, key_from))
-        return
-    if to_kafka:
-        for topic, make in STREAMS.items():
-            _send(topic, [(record.key, record.value) for record in make(config)])
+    streams = {name: ((one.key, one.value) for one in of(config)) for name, of in STREAMS.items()}
+    if _sent(streams, to_kafka, to_http, key_from):
         return
     for landed in land(config, out or _landing(), files):
         for line in summary(landed):
@@ -141,19 +132,15 @@ def simulate_retail(
         duplicates=duplicates,
         late=late,
     )
-    if to_http is not None:
-        from headwaters.devkit.samples.post import post_retail
-
-        _posted(post_retail(config, to_http, key_from))
+    streams = {name: ((one.key, one.value) for one in events(config, name)) for name in STREAMS}
+    if _sent(streams, to_kafka, to_http, key_from):
         return
-    for stream in STREAMS:
-        if to_kafka:
-            _send(stream, [(event.key, event.value) for event in events(config, stream)])
-            continue
+    prefix = f"seed-{config.seed}-{config.fingerprint}"
+    for stream, records in streams.items():
         # a file has no tombstones; the deletion before each one is enough
-        lines = [event.value for event in events(config, stream) if event.value is not None]
-        prefix = f"seed-{config.seed}-{config.fingerprint}"
-        _told(stream, lines, parts.paths((out or _landing()) / stream, prefix, files))
+        _told(
+            stream, list(_values(records)), parts.paths((out or _landing()) / stream, prefix, files)
+        )
 
 
 @simulate_app.command("clicks")
@@ -179,13 +166,7 @@ def simulate_clicks(
     config = ClicksConfig(
         visits=visits, seed=seed, start=moment(start, "--start"), rate=rate, bought=bought
     )
-    if to_http is not None:
-        from headwaters.devkit.samples.post import post_clicks
-
-        _posted(post_clicks(config, to_http, key_from))
-        return
-    if to_kafka:
-        _send("click_events", list(records(config)))
+    if _sent({"click_events": records(config)}, to_kafka, to_http, key_from):
         return
     prefix = f"seed-{config.seed}-{config.fingerprint}"
     paths = parts.paths((out or _landing()) / "click_events", prefix, files, "csv")
@@ -200,17 +181,32 @@ def _landing() -> Path:
     return lake / "landing"
 
 
-def _send(topic: str, records: Sequence[tuple[str | None, str | bytes | None]]) -> None:
-    from headwaters.devkit.samples.send import send_once
-    from headwaters.streams.sources.kafka_client import servers
+def _sent(
+    streams: Mapping[str, Iterable[tuple[str, str | None]]],
+    to_kafka: bool,
+    to_http: str | None,
+    key_from: str,
+) -> bool:
+    """Send keys and values to an HTTP endpoint or to topics; return false if files are wanted."""
+    if to_http is not None:
+        from headwaters.devkit.samples.post import post
 
-    sent = send_once(servers(find_project().lake), topic, records)
-    typer.echo(f"{topic}: {sent:,} records sent" if sent else f"{topic}: nothing new")
+        # a request has no tombstones; the deletion before each one is enough
+        texts = {name: _values(records) for name, records in streams.items()}
+        for stream, sent in post(texts, to_http, key_from).items():
+            typer.echo(f"{stream}: {sent.accepted:,} accepted, {sent.refused:,} refused")
+    elif to_kafka:
+        from headwaters.devkit.samples.send import send_once
+        from headwaters.streams.sources.kafka_client import servers
+
+        for topic, records in streams.items():
+            number = send_once(servers(find_project().lake), topic, list(records))
+            typer.echo(f"{topic}: {number:,} records sent" if number else f"{topic}: nothing new")
+    return to_http is not None or to_kafka
 
 
-def _posted(numbers: dict[str, Sent]) -> None:
-    for stream, sent in numbers.items():
-        typer.echo(f"{stream}: {sent.accepted:,} accepted, {sent.refused:,} refused")
+def _values(records: Iterable[tuple[str, str | None]]) -> Iterator[str]:
+    return (value for _, value in records if value is not None)
 
 
 def _told(stream: str, lines: list[str], paths: list[Path], header: str = "") -> None:

@@ -13,10 +13,6 @@ from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
 
-from headwaters.devkit.samples.clicks import ClicksConfig, records
-from headwaters.devkit.samples.retail import STREAMS as RETAIL
-from headwaters.devkit.samples.retail import RetailConfig, events
-from headwaters.devkit.samples.simulate import STREAMS, FinanceConfig
 from headwaters.platform.errors import UserError, WorkError
 
 A_REQUEST = 100  # records; an answer lists as many refused ones
@@ -77,7 +73,7 @@ class Client:
         )
 
     def _post(self, path: str, body: bytes) -> tuple[int, dict[str, Any]]:
-        """Return the answer of a request. Retry it if the door wrote nothing."""
+        """Return the answer of a request. Retry it if the endpoint wrote nothing."""
         until = time.monotonic() + PATIENCE
         while True:
             try:
@@ -99,29 +95,8 @@ class Client:
             time.sleep(float(response.headers.get("Retry-After", "1")))
 
 
-def post_finance(config: FinanceConfig, url: str, key_from: str) -> dict[str, Sent]:
-    """Send the simulated finance streams to the streams of their names; return the counts."""
-    streams = {
-        stream: (record.value for record in make(config)) for stream, make in STREAMS.items()
-    }
-    return _post(streams, url, key_from)
-
-
-def post_retail(config: RetailConfig, url: str, key_from: str) -> dict[str, Sent]:
-    """Send the change streams of the shop. A request has no tombstones, like a file."""
-    streams = {
-        stream: (event.value for event in events(config, stream) if event.value is not None)
-        for stream in RETAIL
-    }
-    return _post(streams, url, key_from)
-
-
-def post_clicks(config: ClicksConfig, url: str, key_from: str) -> dict[str, Sent]:
-    """Send the click events of the shop."""
-    return _post({"click_events": (value for _, value in records(config))}, url, key_from)
-
-
-def _post(streams: Mapping[str, Iterable[str]], url: str, key_from: str) -> dict[str, Sent]:
+def post(streams: Mapping[str, Iterable[str]], url: str, key_from: str) -> dict[str, Sent]:
+    """Send records, by stream, to the streams of these names; return the counts."""
     numbers = {}
     with closing(Client(url, key_from)) as client:
         for stream, values in streams.items():

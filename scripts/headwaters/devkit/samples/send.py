@@ -8,20 +8,16 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # not in its __all__
 
 from headwaters.platform.errors import WorkError
-from headwaters.streams.sources.kafka_client import connect, create_missing, ranges
+from headwaters.streams.sources.kafka_client import broker_away, connect, create_missing, ranges
 
 
 def make_topic(servers: str, topic: str, partitions: int = 3) -> None:
     """Create a topic if it is missing. Raises WorkError if the broker does not answer."""
-
     admin = connect(AdminClient, servers, {})
     try:
         create_missing(admin, [NewTopic(topic, partitions, 1)])
     except KafkaException as error:
-        reason = error.args[0].str()
-        raise WorkError(
-            "HW_BROKER_AWAY", f"the Kafka broker {servers} does not answer: {reason}"
-        ) from None
+        raise broker_away(servers, error.args[0]) from None
 
 
 Record = tuple[str | None, str | bytes | None]  # key and value
@@ -29,7 +25,6 @@ Record = tuple[str | None, str | bytes | None]  # key and value
 
 def send(servers: str, topic: str, records: Iterable[Record]) -> int:
     """Send keys and values in order; return their number. Raises WorkError if one is refused."""
-
     producer = Producer(
         {
             "bootstrap.servers": servers,

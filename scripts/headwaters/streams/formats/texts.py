@@ -25,7 +25,6 @@ PATTERNS: dict[str, str] = {
     "timestamp_ntz": rf"\s*+{_DAY}(?:{_TIME})?\s*+",
 }
 _KINDS = {"dec": "decimal", "numeric": "decimal", "double": "float", "real": "float"}
-OLDEST_SECOND = -62_135_596_800  # the first one of the year 1
 NEWEST_SECOND = 253_402_300_799  # the last one of the year 9999; larger numbers are milliseconds
 
 # In JSON: a number that is not an integer, a text, and a `\ud800` alone; an escaped backslash does

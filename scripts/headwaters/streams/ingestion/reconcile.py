@@ -23,7 +23,7 @@ from headwaters.platform.project import Project
 from headwaters.streams.contract import Contract
 from headwaters.streams.formats.registry import format_of
 from headwaters.streams.ingestion.inputs import source_of
-from headwaters.streams.ingestion.spark import Say, each, silent, start_spark
+from headwaters.streams.ingestion.spark import Say, each, silent, spark_of
 from headwaters.streams.ingestion.stream_errors import coded
 from headwaters.streams.ingestion.widening import widened
 from headwaters.streams.quarantine import counted
@@ -43,16 +43,11 @@ def audit(
     say: Say = silent,
 ) -> dict[str, list[Balance] | CodedError]:
     """Return the balances of each stream by name, or its error. Starts Spark unless given."""
-    given = spark
-    spark = given or start_spark(project, say)
-    try:
+    with spark_of(project, spark, say) as session:
         return {
-            contract.name: _balance(spark, project, contract)
+            contract.name: _balance(session, project, contract)
             for contract in each(contracts, "comparing", say)
         }
-    finally:
-        if given is None:
-            spark.stop()
 
 
 def _balance(

@@ -25,7 +25,7 @@ from headwaters.streams.contract import Contract
 from headwaters.streams.formats.problems import problem_of, with_problem
 from headwaters.streams.formats.registry import format_of
 from headwaters.streams.ingestion.duplicates import mark_repeated
-from headwaters.streams.ingestion.spark import Say, each, silent, start_spark
+from headwaters.streams.ingestion.spark import Say, each, silent, spark_of
 from headwaters.streams.ingestion.widening import widened
 from headwaters.streams.quarantine import has_settled
 from headwaters.streams.sources.unreadable import FIELD, IS_FILE
@@ -53,16 +53,11 @@ def replay(
 
     A stream cannot be replayed during ingestion, nor after an interrupted batch.
     """
-    given = spark
-    spark = given or start_spark(project, say)
-    try:
+    with spark_of(project, spark, say) as session:
         return {
-            contract.name: _try_replay(spark, Stream.of(project, contract), dry_run)
+            contract.name: _try_replay(session, Stream.of(project, contract), dry_run)
             for contract in each(contracts, "parsing the quarantine of", say)
         }
-    finally:
-        if given is None:
-            spark.stop()
 
 
 def _try_replay(spark: SparkSession, stream: Stream, dry_run: bool) -> Replayed | WorkError:

@@ -15,7 +15,7 @@ from headwaters.platform.project import Project
 from headwaters.platform.spark_errors import one_line
 from headwaters.platform.sql import ended
 from headwaters.streams.contract import Contract
-from headwaters.streams.ingestion.spark import Say, silent, start_spark
+from headwaters.streams.ingestion.spark import Say, silent, spark_of
 from headwaters.streams.quarantine import SETTLED, has_settled
 from headwaters.streams.stream import Stream
 from headwaters.tables.delta_log import exists
@@ -43,15 +43,10 @@ def settle(
 
     Without `apply` it only counts. Raises UserError if no record matches.
     """
-    given = spark
-    spark = given or start_spark(project, say)
-    try:
+    with spark_of(project, spark, say) as session:
         stream = Stream.of(project, contract)
         with stream.checkpoint.held():
-            return _settle(spark, stream, where, reason, apply)
-    finally:
-        if given is None:
-            spark.stop()
+            return _settle(session, stream, where, reason, apply)
 
 
 def _settle(

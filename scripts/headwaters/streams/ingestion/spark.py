@@ -62,6 +62,17 @@ def start_spark(project: Project, say: Say = silent) -> SparkSession:
         ) from None
 
 
+@contextlib.contextmanager
+def spark_of(project: Project, given: SparkSession | None, say: Say) -> Iterator[SparkSession]:
+    """Yield the given session, or one for the duration of the context."""
+    spark = given or start_spark(project, say)
+    try:
+        yield spark
+    finally:
+        if given is None:
+            spark.stop()
+
+
 def stop(spark: SparkSession) -> None:
     """Stop Spark, if it still runs."""
     with contextlib.suppress(ConnectionError):  # Java has ended; another place reports it

@@ -72,6 +72,12 @@ def servers(lake: Path) -> str:
     )
 
 
+def broker_away(servers: str, reason: KafkaError) -> WorkError:
+    """Return the error for a broker that does not answer."""
+    text = f"the Kafka broker {servers} does not answer: {reason.str()}"
+    return WorkError("HW_BROKER_AWAY", text)
+
+
 def ranges(
     servers: str, topics: Sequence[str], client: Mapping[str, str] | None = None
 ) -> dict[str, dict[int, tuple[int, int]]]:
@@ -109,10 +115,7 @@ def ranges(
             for topic in topics
         }
     except KafkaException as error:
-        reason = error.args[0].str()
-        raise WorkError(
-            "HW_BROKER_AWAY", f"the Kafka broker {servers} does not answer: {reason}"
-        ) from None
+        raise broker_away(servers, error.args[0]) from None
     finally:
         consumer.close()
 
@@ -136,10 +139,7 @@ def identities(
                 raise WorkError(
                     "HW_NO_TOPIC", f"the Kafka broker {servers} has no topic {topic}"
                 ) from None
-            reason = error.args[0].str()
-            raise WorkError(
-                "HW_BROKER_AWAY", f"the Kafka broker {servers} does not answer: {reason}"
-            ) from None
+            raise broker_away(servers, error.args[0]) from None
     return {topic: one for topic, one in identity.items() if one != _NO_IDENTITY}
 
 
