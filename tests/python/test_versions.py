@@ -40,7 +40,7 @@ def texts(value: object) -> Iterator[str]:
     """Yield a text, or the texts in a collection."""
     if isinstance(value, str):
         yield value
-    elif isinstance(value, tuple | set | dict):
+    elif isinstance(value, tuple | set):
         for part in value:
             yield from texts(part)
 
@@ -49,7 +49,7 @@ def test_the_named_error_conditions_exist(conditions: set[str]) -> None:
     named = {
         pattern
         for module in MODULES
-        for value in vars(module).values()
+        for value in (*vars(module).values(), set(spark_mistakes.MISTAKES))
         for text in texts(value)
         if re.match(r"[A-Z]{4,}_[A-Z]", text) and text != delta_version.DEFAULT
         for pattern in re.split(r"\|(?![^(]*\))", text)
