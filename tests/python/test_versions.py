@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import tomllib
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,8 @@ from headwaters.platform import delta_version, spark_mistakes, spark_version
 from headwaters.platform.jars import installed_pyspark
 
 MODULES = (delta_version, spark_version, spark_mistakes)
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPTS = ROOT / "scripts"
 LISTS = {
     "spark-common-utils_*.jar": "error/error-conditions.json",
     "spark-sql-kafka-*.jar": "error/kafka-error-conditions.json",
@@ -75,3 +77,18 @@ def test_no_other_module_names_an_error_condition(conditions: set[str]) -> None:
         if name in conditions
     }
     assert found == set()
+
+
+def test_the_page_about_upgrades_has_the_required_releases() -> None:
+    rows = re.findall(r"^\| (.+?) \| (.+?) \|", (ROOT / "docs/upgrade.md").read_text(), flags=re.M)
+    page = dict(rows)
+    required = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    releases = {
+        name: re.split("[~=]=", next(line for line in required if line.startswith(name)))[1]
+        for name in ("dbt-core", "dbt-spark", "pyspark", "delta-spark", "sqlglot")
+    }
+    assert {name: page[name] for name in releases} == {
+        name: release.removesuffix(".0") if name == "dbt-core" else release
+        for name, release in releases.items()
+    }
+    assert page["Java"] == " or ".join(map(str, spark_version.JAVA_PROVEN))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from headwaters.platform.errors import UserError
 from headwaters.platform.project import Project
+from headwaters.platform.waiting import during
 
 if TYPE_CHECKING:
     from dbt.contracts.graph.manifest import Manifest
@@ -89,7 +90,8 @@ def _compile(project: Project, manifest: Any, keys: Sequence[str]) -> dict[str, 
         options = ["--no-introspect", "--no-populate-cache", "--full-refresh", "--fail-fast"]
         options += ["--indirect-selection", "empty", "--target-path", folder]
         selected = ["--select", *(f"fqn:{name}" for name in names.values())]
-        run_dbt(project, ["compile", *options, *selected], manifest, listen)
+        with during("compiling the models"):
+            run_dbt(project, ["compile", *options, *selected], manifest, listen)
     return {key: _why(text) for key, text in failed.items() if key in names}
 
 
@@ -104,7 +106,8 @@ def _why(text: str) -> str:
 
 def invoke(project: Project, arguments: Sequence[str], manifest: Any = None) -> Any:
     """Return the result of a dbt command. Raises UserError if dbt does not accept it."""
-    result = run_dbt(project, arguments, manifest)
+    with during("reading the project"):
+        result = run_dbt(project, arguments, manifest)
     if not result.success:
         reason = " ".join(str(result.exception or "see the lines above").split())
         raise UserError("HW_PROJECT", f"dbt cannot read the project: {reason}")

@@ -25,6 +25,7 @@ from headwaters.platform.manifest import run_dbt
 from headwaters.platform.project import Project
 from headwaters.platform.review_schemas import RECORDS, Part, shortened
 from headwaters.platform.sql import identifier, literal
+from headwaters.platform.waiting import during
 from headwaters.review.facts import Effort
 from headwaters.tables.commits import Commit, commits_of, retains
 
@@ -394,11 +395,18 @@ def run(
         others = [tag for tag in node.tags if tag != _CHOSEN]
         node.tags = [*others, _CHOSEN] if key in chosen else others
     pinned = ["--vars", json.dumps({"headwaters_pins": pins})] if pins else []
-    with _aside(project) as options:
+    ended: list[str] = []
+    with _aside(project) as options, during(f"{command[0]}: 0 of {len(chosen)} done") as tell:
         # otherwise dbt lists all tables in the schemas of all other nodes, on each run
         options += ["--cache-selected-only"]
         arguments = [*command, "--select", f"tag:{_CHOSEN}", *options, *pinned]
-        result = run_dbt(project, arguments, manifest)
+
+        def listen(event: Any) -> None:
+            if event.info.name == "NodeFinished":
+                ended.append(event.data.node_info.node_name)
+                tell(f"{command[0]}: {len(ended)} of {len(chosen)} done, last {ended[-1]}")
+
+        result = run_dbt(project, arguments, manifest, listen)
     if result.exception is not None and result.result is None:
         said = " ".join(str(result.exception).split())
         raise UserError("HW_PROJECT", f"dbt {command[0]} in the review: {said}")

@@ -13,6 +13,7 @@ from headwaters.analysis import strategy_of
 from headwaters.platform.errors import first_line
 from headwaters.platform.review_schemas import Part
 from headwaters.platform.sql import identifier, literal
+from headwaters.platform.waiting import during
 from headwaters.review import changes as changing
 from headwaters.review import continued
 from headwaters.review import difference as differing
@@ -315,8 +316,10 @@ class Both:
         for key in keys:
             if key in self.known.rows or key not in self.found.order:
                 continue
+            number = f"{len(self.known.rows) + 1} of {len(self.found.order)}"
             try:
-                self.known.rows[key] = self._rows(key)
+                with during(f"comparing {key.rpartition('.')[2]} ({number})"):
+                    self.known.rows[key] = self._rows(key)
             except DbtRuntimeError as error:
                 self.known.rows[key] = Rows(why_not=f"not compared: {first_line(error)}")
 

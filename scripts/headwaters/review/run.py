@@ -19,6 +19,7 @@ from headwaters.platform.errors import CodedError, UserError, WorkError, first_l
 from headwaters.platform.manifest import compiled, parse, selected
 from headwaters.platform.nodes import Node
 from headwaters.platform.project import Project
+from headwaters.platform.waiting import during
 from headwaters.report.pages.texts import number
 from headwaters.review import changes as changing
 from headwaters.review import markdown, page
@@ -232,7 +233,8 @@ def _compare(
     base: Side, head: Side, found: Changes, schemas: Schemas, known: Known, options: ReviewOptions
 ) -> None:
     spark = Spark(head.project)
-    left = clean(spark, schemas.prefix, KEPT)
+    with during("starting Spark"):
+        left = clean(spark, schemas.prefix, KEPT)
     if own := [name for name in left if name.startswith(schemas.prefix)]:
         raise WorkError("HW_REVIEW_SCHEMA", _not_dropped(own[0], left[own[0]]))
     try:

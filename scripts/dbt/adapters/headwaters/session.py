@@ -60,6 +60,9 @@ RETRIES = 5
 quiet()
 
 
+STARTING = "starting Spark; `headwaters engine start` keeps one running for later commands"
+
+
 class StatementError(Exception):
     """An error of a statement, with Spark's message and error condition."""
 
@@ -88,6 +91,8 @@ class HeadwatersCursor(Cursor):
             sql = sql % parameters
         self._sql = sql
         with _lock:
+            if not _sessions and "spark.remote" not in self.server_side_parameters:
+                AdapterLogger("Spark").info(STARTING)
             spark = session_of(_sessions, self.server_side_parameters, self._lake)
         # dbt-spark turns errors of this method into dbt errors, but not those of the methods below
         with short_errors(StatementError, self._lake, sql):

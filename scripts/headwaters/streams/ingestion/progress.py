@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
+from headwaters.platform.waiting import during
 from headwaters.streams.stream import Stream
 
 
@@ -43,6 +45,11 @@ class Display:
     def say(self, what: str) -> None:
         """Show a message before the first stream runs."""
         self.progress.update(self.opening, description=what)
+
+    def waiting(self, work: str) -> AbstractContextManager[object]:
+        """Show a message while work lasts; away from a terminal, print a line every ten seconds."""
+        self.say(work)
+        return nullcontext() if self.console.is_terminal else during(work)
 
     def refresh(self) -> None:
         """Show the progress of the streams."""

@@ -102,14 +102,17 @@ def run(
     with contextlib.ExitStack() as held, Stopping() as stopping, Display(streams) as display:
         busy = [stream for stream in streams if _has_work(stream, held)]
         if busy:
-            display.say("starting Spark")
             with contextlib.ExitStack() as started:
                 if metrics_port is not None:
                     started.enter_context(serve(streams, metrics_port))
                 if spark is None:
-                    spark = start_spark(project)
+                    with display.waiting("starting Spark"):
+                        spark = start_spark(project)
                     started.callback(stop, spark)
                 stopping.take_signals()
+                if not any(stream.endless for stream in busy):
+                    names = ", ".join(stream.contract.name for stream in busy)
+                    started.enter_context(display.waiting(f"reading {names}"))
                 _run(spark, busy, stopping, display)
     display.summary(streams)
     if stopping.signal and not all(stream.endless for stream in busy):

@@ -13,6 +13,7 @@ from headwaters.platform.errors import WorkError, quiet
 from headwaters.platform.project import Project
 from headwaters.platform.spark_driver import driver_settings
 from headwaters.platform.spark_version import READ_MORE
+from headwaters.platform.waiting import during
 from headwaters.streams.contract import Contract
 
 # Tells a person about the progress of a command.
@@ -52,8 +53,11 @@ def start_spark(project: Project, say: Say = silent) -> SparkSession:
     for key, value in settings.items():
         builder = builder.config(key, value)
     quiet()
+    # `ingest` says nothing here: its own display shows that Spark starts
+    waiting = contextlib.nullcontext() if say is silent else during("starting Spark")
     try:
-        return builder.getOrCreate()
+        with waiting:
+            return builder.getOrCreate()
     except PySparkException as error:
         reason = str(error).splitlines()[0]
         log = project.lake / "logs" / "spark.log"

@@ -1,0 +1,43 @@
+"""Lines about work that takes long, on standard error."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+FIRST = 4.0  # seconds of silence that a person takes for granted
+EVERY = 10.0
+
+
+def _write(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def during(
+    work: str, first: float = FIRST, every: float = EVERY, write: Callable[[str], None] = _write
+) -> Iterator[Callable[[str], None]]:
+    """Print a line if the work takes long, and again from time to time, until it ends.
+
+    Yields a function that changes the text, such as `built 2 of 7`.
+    """
+    texts = [work]
+    ended = threading.Event()
+    began = time.monotonic()
+
+    def tell() -> None:
+        pause = first
+        while not ended.wait(pause):
+            write(f"{texts[-1]} ({time.monotonic() - began:.0f} s)")
+            pause = every
+
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield texts.append
+    finally:
+        ended.set()
+        teller.join()

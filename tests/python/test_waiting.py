@@ -1,0 +1,42 @@
+"""Test that long work says what it is doing, and short work nothing."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from headwaters.platform.waiting import during
+
+
+def test_short_work_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
+    with during("reading the project"):
+        pass
+    assert capsys.readouterr() == ("", "")
+
+
+def test_long_work_prints_its_newest_text_until_it_ends() -> None:
+    lines: list[str] = []
+    first, third = threading.Event(), threading.Event()
+
+    def write(line: str) -> None:
+        lines.append(line)
+        first.set()
+        if len(lines) >= 3:
+            third.set()
+
+    with during("building", 0.01, 0.01, write) as tell:
+        assert first.wait(10)
+        tell("built 2 of 7")
+        assert third.wait(10)
+    printed = len(lines)
+    assert lines[0] == "building (0 s)"
+    assert lines[2].startswith("built 2 of 7 (")
+    assert not third.wait(0.05) or len(lines) == printed
+
+
+def test_an_error_of_the_work_ends_the_lines() -> None:
+    before = threading.active_count()
+    with pytest.raises(ValueError, match="no"), during("failing", 0.01, 0.01, lambda line: None):
+        raise ValueError("no")
+    assert threading.active_count() == before
