@@ -6,7 +6,7 @@
 {% macro is_incremental() %}
     {%- if not execute or model is not defined -%}
         {{ return(false) }}
-    {%- elif model.config and not model.compiled and adapter.strategy_of(model.config) -%}
+    {%- elif model.config and not model.compiled and adapter.analysis.strategy_of(model.config) -%}
         {%- if model.language != 'python' or 'is_incremental' in model.raw_code -%}
             {%- do exceptions.warn(model.name ~ ' (' ~ model.original_file_path ~ ') calls is_incremental(), which is false in every run: '
                 ~ model.config.get('incremental_strategy')

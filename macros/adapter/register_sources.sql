@@ -9,9 +9,9 @@
             {%- do run_query('create schema if not exists ' ~ schema) -%}
             {%- set registered = run_query('show tables in ' ~ schema).columns['tableName'].values() | list -%}
             {%- for source in sources -%}
-                {%- set problem = adapter.stream_problem(source) -%}
+                {%- set problem = adapter.streams.stream_problem(source) -%}
                 {%- if problem -%}{%- do exceptions.warn(problem) -%}{%- endif -%}
-                {%- for table in ([] if problem else adapter.stream_tables(source)) -%}
+                {%- for table in ([] if problem else adapter.streams.stream_tables(source)) -%}
                     {%- if table.name not in registered -%}{%- do hw_register_table(schema, table) -%}
                     {%- elif table.marks -%}{%- do hw_add_marks(schema ~ '.' ~ table.name, table.marks) -%}{%- endif -%}
                 {%- endfor -%}
@@ -29,7 +29,7 @@
     {%- set described = run_query('describe schema ' ~ schema) -%}
     {%- set ns = namespace(location=none) -%}
     {%- for row in described.rows if row[0] == 'Location' -%}{%- set ns.location = row[1] -%}{%- endfor -%}
-    {%- do run_query(hw_create_table_at_sql(name, adapter.table_location(ns.location, table.name))) -%}
+    {%- do run_query(hw_create_table_at_sql(name, adapter.streams.table_location(ns.location, table.name))) -%}
     {%- if run_query('show columns in ' ~ name).rows | length == 0 -%}
         {%- do run_query('alter table ' ~ name ~ ' add columns (' ~ table.columns | join(', ') ~ ')') -%}
         {%- do run_query(hw_set_properties_sql(name, table.properties)) -%}

@@ -158,7 +158,7 @@ if({{ name }} is null or {{ cast }} is not null, {{ cast }}, raise_error({{ text
 
 {#- Replaces the table by the rows of `source`. -#}
 {% macro hw_seed_create(relation, source, checksum) %}
-    {%- set properties = dict(adapter.created_properties(model.config), **{'headwaters.seed.checksum': checksum}) -%}
+    {%- set properties = dict(adapter.properties.created_properties(model.config), **{'headwaters.seed.checksum': checksum}) -%}
     create or replace table {{ relation }}
     using delta
     tblproperties ({{ hw_assignments(properties) }})
@@ -172,7 +172,7 @@ if({{ name }} is null or {{ cast }} is not null, {{ cast }}, raise_error({{ text
 
 {#- Returns true if the table has the seed of this checksum: a seed wrote it, and nothing else has written since. -#}
 {% macro hw_seed_is_current(relation, detail, checksum) %}
-    {%- if adapter.as_mapping(detail['properties']).get('headwaters.seed.checksum') != checksum -%}
+    {%- if adapter.commits.as_mapping(detail['properties']).get('headwaters.seed.checksum') != checksum -%}
         {{ return(false) }}
     {%- endif -%}
     {%- set harmless = [

@@ -2,7 +2,7 @@
     would record all rows again. -#}
 {% macro snapshot_check_all_get_existing_columns(node, target_exists, check_cols_config) %}
     {%- if not target_exists -%}{{ return((false, [])) }}{%- endif -%}
-    {%- set query = adapter.without_end(node['compiled_code']) -%}
+    {%- set query = adapter.stock.without_end(node['compiled_code']) -%}
     {%- if not check_cols_config -%}
         {{ hw_raise('SETTING', node.name ~ " has no check_cols: write 'all', or a list of columns") }}
     {%- elif check_cols_config != 'all' -%}

@@ -1,9 +1,9 @@
 {#- Writes clauses of CREATE TABLE that dbt-spark does not quote: an apostrophe in a description or a property ended the
     literal. -#}
 {% macro headwaters__tblproperties_clause() %}
-    {%- set checks = adapter.created_checks(model) -%}
-    {%- if checks or adapter.declared_properties(model.config) -%}
-        tblproperties ({{ hw_assignments(dict(adapter.created_properties(model.config), **checks)) }})
+    {%- set checks = adapter.drift.created_checks(model) -%}
+    {%- if checks or adapter.properties.declared_properties(model.config) -%}
+        tblproperties ({{ hw_assignments(dict(adapter.properties.created_properties(model.config), **checks)) }})
     {%- endif -%}
 {% endmacro %}
 

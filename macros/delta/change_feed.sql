@@ -17,7 +17,7 @@
 
 
 {#- Returns a staging table whose rows have been written, in the form of the change data feed. -#}
-{% macro hw_handed_on_sql(change_set) -%}
+{% macro hw_cached_change_set_sql(change_set) -%}
 (select * except ({{ change_set.beside | join(', ') }}), if(_operation = 'update', 'update_postimage', _operation) as _change_type,
 0L as _commit_version, cast(null as timestamp) as _commit_timestamp from {{ change_set.stage }}
 union all

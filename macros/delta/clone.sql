@@ -1,6 +1,7 @@
 {#- Notes the source of a clone: the files of a clone's clone belong to the first table. -#}
 {% macro hw_clone_note(source, version) %}
-    {%- set before = adapter.as_mapping(run_query('describe detail ' ~ hw_named(source)).rows[0]['properties']).get('headwaters.clone') -%}
+    {%- set detail = run_query('describe detail ' ~ hw_named(source)).rows[0] -%}
+    {%- set before = adapter.commits.as_mapping(detail['properties']).get('headwaters.clone') -%}
     {{ return({'headwaters.clone': source.schema ~ '.' ~ source.identifier ~ ',' ~ version ~ (';' ~ before if before else '')}) }}
 {% endmacro %}
 

@@ -4,7 +4,7 @@
 {% macro hw_hidden_tables_in(schema) %}
     {%- set found = [] -%}
     {%- for row in run_query('show tables in ' ~ hw_quote(schema) ~ " like '*__hw_stage_*'").rows -%}
-        {%- set named = adapter.table_of_hidden(row['tableName']) -%}
+        {%- set named = adapter.nodes.table_of_hidden(row['tableName']) -%}
         {%- if named -%}
             {%- do found.append({'schema': schema, 'identifier': row['tableName'], 'of': named[0], 'number': named[1],
                 'relation': hw_quoted_name(schema, row['tableName'])}) -%}

@@ -2,8 +2,8 @@
     which has the number, sizes and deleted rows of the files (Delta protocol, Version Checksum File). -#}
 {% macro hw_table_state(name, relation) %}
     {%- set detail = run_query('describe detail ' ~ relation).rows[0] -%}
-    {%- set properties = adapter.as_mapping(detail['properties']) -%}
-    {%- set retention = adapter.milliseconds_of(properties.get('delta.deletedFileRetentionDuration', 'interval 1 week')) -%}
+    {%- set properties = adapter.commits.as_mapping(detail['properties']) -%}
+    {%- set retention = adapter.units.milliseconds_of(properties.get('delta.deletedFileRetentionDuration', 'interval 1 week')) -%}
     {%- set log = run_query(hw_log_sql(relation, detail)).rows[0] -%}
     {%- set checksum = fromjson(log['checksum'], {}) if log['checksum'] else {} -%}
     {%- set schema = fromjson(checksum.get('metadata', {}).get('schemaString') or '{}') -%}
@@ -17,9 +17,9 @@
         'deleted_rows': (checksum.get('numDeletedRecordsOpt') or 0) | int,
         'added': log['added'] | int, 'removals': fromjson(log['removals'] or '[]', []),
         'optimized_at': log['optimized_at'] | int if log['optimized_at'] is not none else none,
-        'vacuumed_before': adapter.vacuumed_before(log['vacuums']),
+        'vacuumed_before': adapter.commits.vacuumed_before_in(log['vacuums']),
         'retention': retention | int, 'log_is_whole': log['oldest'] | int == 0, 'fields': schema.get('fields') or [],
-        'clone_of': adapter.origins_of(log['cloned_from'], log['cloned_version'], properties),
+        'clone_of': adapter.maintenance.origins_of(log['cloned_from'], log['cloned_version'], properties),
         'inputs': fromjson(properties.get('headwaters.inputs', 'null')) or {},
     }) }}
 {% endmacro %}
@@ -38,7 +38,7 @@
             cast(get_json_object(value, '$.commitInfo.timestamp') as bigint) as at
         from text.{{ hw_quote(detail['location'] ~ '/_delta_log/*.{json,crc}') }}
         where _metadata.file_name rlike '^\\d{20}[.](json|crc)$' and (value like '{"commitInfo":%' or (_metadata.file_name like '%.crc'
-            and _metadata.file_modification_time >= timestamp_millis({{ adapter.milliseconds(detail['lastModified']) - 60000 }})))
+            and _metadata.file_modification_time >= timestamp_millis({{ adapter.commits.milliseconds(detail['lastModified']) - 60000 }})))
     ),
     commits as (
         select *,

@@ -18,11 +18,11 @@
     writers, and NOT NULL as checks. -#}
 {% macro hw_constraints_kept(relation, detail) %}
     {%- set checks = {} -%}
-    {%- for name, expression in adapter.as_mapping(detail['properties']).items() if name.startswith('delta.constraints.') -%}
+    {%- for name, expression in adapter.commits.as_mapping(detail['properties']).items() if name.startswith('delta.constraints.') -%}
         {%- do checks.update({name: expression}) -%}
     {%- endfor -%}
     {%- for field in hw_table_state('', relation).fields if not field.nullable -%}
-        {%- set check = adapter.not_null_check(field.name) -%}
+        {%- set check = adapter.drift.not_null_check(field.name) -%}
         {%- do checks.update({'delta.constraints.' ~ check[0]: check[1]}) -%}
     {%- endfor -%}
     {{ return(checks) }}

@@ -6,7 +6,7 @@
     {%- endif -%}
     {%- set node = nodes[0] -%}
     {%- set strategy = node.config.get('incremental_strategy') -%}
-    {%- if node.config.materialized != 'incremental' or not adapter.strategy_of(node.config) -%}
+    {%- if node.config.materialized != 'incremental' or not adapter.analysis.strategy_of(node.config) -%}
         {{ hw_raise('NO_MODEL_OF_TABLE', "explain_refresh: " ~ model ~ ' is a ' ~ node.config.materialized ~ ' model'
             ~ (' with incremental_strategy ' ~ strategy if strategy else '') ~ ': it does not follow change feeds') }}
     {%- endif -%}

@@ -4,7 +4,7 @@
     {%- if model.language == 'python' and config.get('incremental_strategy') == 'auto' -%}
         {{ return(hw_replace_table()) }}
     {%- endif -%}
-    {%- if not adapter.strategy_of(model.config) -%}
+    {%- if not adapter.analysis.strategy_of(model.config) -%}
         {{ return(hw_run_stock_strategy(config.get('incremental_strategy') or 'append')) }}
     {%- endif -%}
     {%- set target = this.incorporate(type='table', is_delta=true) -%}

@@ -14,7 +14,7 @@
 
     {{ run_hooks(pre_hooks) }}
 
-    {%- set replaced = should_full_refresh() and adapter.begins_refresh(model, flags) -%}
+    {%- set replaced = should_full_refresh() and adapter.stock.begins_refresh(model, flags) -%}
     {%- set created = existing is none or existing.is_view or not existing.is_delta or replaced -%}
     {%- set detail = none if created else run_query('describe detail ' ~ target).rows[0] -%}
     {%- set rows_sql = hw_model_sql() -%}
@@ -38,7 +38,7 @@
 
 
 {% macro hw_check_stock_strategy(strategy) %}
-    {%- set allowed = ['append', 'merge', 'insert_overwrite', 'microbatch'] + adapter.strategy_names() -%}
+    {%- set allowed = ['append', 'merge', 'insert_overwrite', 'microbatch'] + adapter.analysis.strategy_names() -%}
     {%- if strategy not in allowed -%}
         {{ hw_raise('UNKNOWN_STRATEGY', model.name ~ ' (' ~ model.original_file_path ~ ") has incremental_strategy '" ~ strategy
             ~ "': allowed are " ~ allowed | join(', ')) }}
@@ -55,11 +55,11 @@
 {% macro hw_stock_write(target, detail, rows_sql) %}
     {%- set table = none -%}
     {%- if detail -%}
-        {%- set fields = hw_table_state(target.identifier, target).fields or none if adapter.may_fill(detail) else [] -%}
-        {%- set table = adapter.stock_table(adapter.get_columns_in_relation(target), detail, fields) -%}
+        {%- set fields = hw_table_state(target.identifier, target).fields or none if adapter.stock.may_fill(detail) else [] -%}
+        {%- set table = adapter.stock.table_of(adapter.get_columns_in_relation(target), detail, fields) -%}
     {%- endif -%}
-    {%- set batch = adapter.columns_of(run_query('describe query\n' ~ rows_sql).rows) -%}
-    {%- set write = adapter.stock_write(model, batch, table) -%}
+    {%- set batch = adapter.stock.columns_of(run_query('describe query\n' ~ rows_sql).rows) -%}
+    {%- set write = adapter.stock.write_of(model, batch, table) -%}
     {%- if write.problem -%}{{ hw_raise_problems([write.problem]) }}{%- endif -%}
     {{ return(write) }}
 {% endmacro %}
@@ -95,7 +95,7 @@
 {% macro hw_within_period_sql(sql, period) -%}
     {%- set shown = 'coalesce(cast(' ~ hw_quote(period.column) ~ " as string), 'NULL')" -%}
 select * from (
-{{ adapter.without_end(sql) }}
+{{ adapter.stock.without_end(sql) }}
 ) where if({{ hw_period_condition(period) }}, true, raise_error(concat({{ hw_literal(period.outside) }}, {{ shown }})))
 {%- endmacro %}
 

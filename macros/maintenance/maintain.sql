@@ -53,7 +53,7 @@
         {%- set relation = adapter.get_relation(none, node.schema, node.identifier or node.alias) -%}
         {%- if relation is not none and relation.is_delta -%}
             {%- do states.update({name: hw_table_state(name, hw_named(relation))}) -%}
-            {%- do policies.update({name: adapter.policy_of(node.config)}) -%}
+            {%- do policies.update({name: adapter.policy.policy_of(node.config)}) -%}
         {%- endif -%}
     {%- endfor -%}
     {%- set plans = hw_plans_of_unused_tables(states, policies, select) -%}
@@ -64,7 +64,7 @@
         {%- if policy.enabled -%}
             {%- do plan.steps.extend(hw_rewrite_steps(state, policy)) -%}
             {#- checks the readers in all other tables only if there is something to vacuum -#}
-            {%- if policy.vacuum and adapter.has_removed(state.removals, state.vacuumed_before, now - state.retention) -%}
+            {%- if policy.vacuum and adapter.maintenance.has_removed(state.removals, state.vacuumed_before, now - state.retention) -%}
                 {%- if others.states is none -%}{%- set others.states = hw_states_of_all(states) -%}{%- endif -%}
                 {%- set needed = hw_vacuum_needs(state, others.states, now) -%}
                 {%- if needed -%}
@@ -97,7 +97,8 @@
             {%- elif not is_used and (owner in states or not select) -%}
                 {%- set step = {'what': 'drop', 'why': 'no table uses this hidden table', 'sql': 'drop table ' ~ hidden.relation,
                     'settings': {}} -%}
-                {%- do plans.append({'state': hw_table_state(name, hidden.relation), 'policy': adapter.policy_of({}), 'steps': [step],
+                {%- set policy = adapter.policy.policy_of({}) -%}
+                {%- do plans.append({'state': hw_table_state(name, hidden.relation), 'policy': policy, 'steps': [step],
                     'kept': none, 'vacuums': false, 'is_unused': true}) -%}
             {%- endif -%}
         {%- endfor -%}
@@ -129,7 +130,7 @@
 {% macro hw_rewrite_steps(state, policy) %}
     {%- set steps = [] -%}
     {%- set small = hw_small_files(state, policy.small_bytes) -%}
-    {%- for due in adapter.rewrites_due(policy, state.rows, state.deleted_rows, small.files, state.added) -%}
+    {%- for due in adapter.maintenance.rewrites_due(policy, state.rows, state.deleted_rows, small.files, state.added) -%}
         {%- set purges = due.what == 'purge' -%}
         {%- set sql = 'reorg table ' ~ state.relation ~ ' apply (purge)' if purges else hw_optimize_sql(state, policy) -%}
         {%- set settings = {} if purges else hw_optimize_settings(state, policy) -%}

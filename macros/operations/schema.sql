@@ -52,8 +52,8 @@
         {%- endfor %}
     ) using delta
     comment {{ hw_literal(node.description) }}
-    {%- if adapter.declared_properties(node.config) %}
-    tblproperties ({{ hw_assignments(adapter.created_properties(node.config)) }})
+    {%- if adapter.properties.declared_properties(node.config) %}
+    tblproperties ({{ hw_assignments(adapter.properties.created_properties(node.config)) }})
     {%- endif %}
 {%- endmacro %}
 

@@ -16,14 +16,14 @@
 
 {#- Returns the command that runs statements as an undo, for a shell; on the target that this command was given. -#}
 {% macro hw_undo_command(statements) %}
-    {{ return(adapter.sql_command(statements, invocation_args_dict.get('target'))) }}
+    {{ return(adapter.text.sql_command(statements, invocation_args_dict.get('target'))) }}
 {% endmacro %}
 
 
 {#- Refuses a table with an interrupted run. A run that was killed between its commit and its note of applied versions is recognised as the
     last one that changed rows; a repair would hide it. -#}
 {% macro hw_refuse_pending(operation, name, properties) %}
-    {%- if fromjson(adapter.as_mapping(properties).get('headwaters.pending', 'null')) -%}
+    {%- if fromjson(adapter.commits.as_mapping(properties).get('headwaters.pending', 'null')) -%}
         {{ hw_raise('INTERRUPTED_RUN', operation ~ ': a run of ' ~ name ~ ' was interrupted: `dbt run --select '
             ~ name.split('.')[-1] ~ '` first. Nothing was changed.') }}
     {%- endif -%}

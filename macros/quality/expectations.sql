@@ -1,6 +1,6 @@
 {#- Returns the expectations with this action on failure. -#}
 {% macro hw_expectations_that(config, on_failure) %}
-    {{ return(adapter.expectations_of(config) | selectattr('on_failure', 'equalto', on_failure) | list) }}
+    {{ return(adapter.analysis.expectations_of(config) | selectattr('on_failure', 'equalto', on_failure) | list) }}
 {% endmacro %}
 
 
@@ -27,7 +27,7 @@
     the SQL of such a table with the rows to be dropped. Returns a text for the run's message, such as `; positive: 2 of 10 rows (warn)`, or
     '' if all rows meet all expectations. If a rule fails, drops the staging table and raises. -#}
 {% macro hw_audit_staged(target, stage, unfiltered, config) %}
-    {%- set rules = adapter.expectations_of(config) -%}
+    {%- set rules = adapter.analysis.expectations_of(config) -%}
     {%- set drops = hw_expectations_that(config, 'drop') -%}
     {%- if drops -%}{%- do hw_quarantine_dropped(target, unfiltered, drops) -%}{%- endif -%}
     {%- set row = run_query(hw_count_broken_sql(target, stage, rules)).rows[0] -%}

@@ -4,7 +4,7 @@
     {%- if not dry_run -%}{%- do hw_require_reason('backup', reason) -%}{%- endif -%}
     {%- set target = hw_target('backup', table) -%}
     {%- set wanted = target.version if version is none else hw_version_of('backup', target.relation, version, none) -%}
-    {%- set lasts = adapter.milliseconds_of(expires) -%}
+    {%- set lasts = adapter.units.milliseconds_of(expires) -%}
     {%- if lasts is none -%}
         {{ hw_raise('DURATION', "backup: expires is '" ~ expires ~ "': write a length of time, such as 30 days. "
             ~ "Nothing was changed.") }}

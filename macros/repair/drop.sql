@@ -3,7 +3,7 @@
 {% macro drop(table, reason=none, dry_run=true, expires='30 days') %}
     {%- if not dry_run -%}{%- do hw_require_reason('drop', reason) -%}{%- endif -%}
     {%- set target = hw_target('drop', table) -%}
-    {%- set lasts = adapter.milliseconds_of(expires) -%}
+    {%- set lasts = adapter.units.milliseconds_of(expires) -%}
     {%- if lasts is none -%}
         {{ hw_raise('DURATION', "drop: expires is '" ~ expires ~ "': write a length of time, such as 30 days. "
             ~ "Nothing was changed.") }}
@@ -43,7 +43,7 @@
         and node.resource_type in ['model', 'exposure', 'snapshot'] and target.node.unique_id in node.depends_on.nodes -%}
         {%- do dependents.append(node.resource_type ~ ' ' ~ node.name) -%}
     {%- endfor -%}
-    {%- for source in graph.sources.values() if adapter.setting(source.config, 'stream') and source.schema == target.schema
+    {%- for source in graph.sources.values() if adapter.nodes.setting(source.config, 'stream') and source.schema == target.schema
         and target.identifier in [source.identifier, source.identifier ~ '_quarantine'] -%}
         {%- do dependents.append('the stream ' ~ source.name ~ ', which writes it') -%}
     {%- endfor -%}

@@ -42,7 +42,7 @@
 {% macro hw_count_rows_of_subject(places, wanted, keep) %}
     {%- for place in places -%}
         {%- do place.update({'detail': run_query('describe detail ' ~ place.relation).rows[0]}) -%}
-        {%- if adapter.as_mapping(place.detail['properties']).get('delta.columnMapping.mode', 'none') != 'none' -%}
+        {%- if adapter.commits.as_mapping(place.detail['properties']).get('delta.columnMapping.mode', 'none') != 'none' -%}
             {{ hw_raise('COLUMN_MAPPING', 'erase: ' ~ place.name ~ ' has column mapping: the columns of its files have '
                 ~ 'other names, so that they cannot be searched here. Nothing was changed.') }}
         {%- endif -%}

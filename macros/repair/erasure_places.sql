@@ -95,7 +95,7 @@
     {%- set table = adapter.get_relation(none, schema, identifier) if schema in schemas else none -%}
     {%- if table is not none -%}
         {{ return(hw_named(table) if table.is_delta else none) }}
-    {%- elif node.resource_type == 'source' and adapter.setting(node.config, 'stream') -%}
+    {%- elif node.resource_type == 'source' and adapter.nodes.setting(node.config, 'stream') -%}
         {%- set warehouse = run_query('set spark.sql.warehouse.dir').rows[0]['value'] -%}
         {%- set path = 'delta.' ~ hw_quote(warehouse ~ '/' ~ schema ~ '.db/' ~ identifier) -%}
         {{ return(path if adapter.failure_of('describe detail ' ~ path) is none else none) }}
@@ -120,7 +120,7 @@
         'texts': hw_texts(held, structs, its, wanted),
         'follows': node is not none and node.resource_type == 'model' and not name.endswith('_quarantine')
             and (node.config.materialized == 'table'
-                or (adapter.strategy_of(node.config) and not adapter.strategy_of(node.config).keeps_past)),
+                or (adapter.analysis.strategy_of(node.config) and not adapter.analysis.strategy_of(node.config).keeps_past)),
     }) }}
 {% endmacro %}
 
@@ -128,7 +128,7 @@
 {#- Lists the texts of a table: the original record (record), undeclared fields (_rescued), Kafka's keys and headers, names of files. Each
     has column, sql (as binary), form, others (fields that are declared to hold something else), columns and options (of CSV). -#}
 {% macro hw_texts(held, structs, its, wanted) %}
-    {%- set stream = (adapter.setting(its.node.config, 'stream') or {}) if its.node else {} -%}
+    {%- set stream = (adapter.nodes.setting(its.node.config, 'stream') or {}) if its.node else {} -%}
     {%- set others = [] -%}
     {%- for column, pii in its.said.items() if pii != wanted.kind -%}{%- do others.append(column) -%}{%- endfor -%}
     {%- set csv = stream.get('format') == 'csv' -%}
@@ -167,7 +167,8 @@
 {#- An interrupted batch or replay would write its records after they were erased. -#}
 {% macro hw_refuse_interrupted_streams(places, wanted) %}
     {%- set streams = [] -%}
-    {%- for place in places if place.node and place.node.resource_type == 'source' and adapter.setting(place.node.config, 'stream') -%}
+    {%- for place in places if place.node and place.node.resource_type == 'source'
+        and adapter.nodes.setting(place.node.config, 'stream') -%}
         {%- do streams.append(place.node.name) -%}
     {%- endfor -%}
     {%- set problem = wanted.erasure.interrupted(streams | unique | list) -%}
@@ -180,8 +181,8 @@
 {% macro hw_files_beside_tables(places, wanted, names) %}
     {%- set landings = {} -%}
     {%- set unread = [] -%}
-    {%- for source in graph.sources.values() if adapter.setting(source.config, 'stream') -%}
-        {%- set stream = adapter.setting(source.config, 'stream') -%}
+    {%- for source in graph.sources.values() if adapter.nodes.setting(source.config, 'stream') -%}
+        {%- set stream = adapter.nodes.setting(source.config, 'stream') -%}
         {%- set its = places | selectattr('node', 'equalto', source) | list -%}
         {%- if not its -%}{%- do unread.append('the stream ' ~ source.name ~ ', which declares no ' ~ wanted.kind) -%}
         {%- elif stream.get('from') == 'kafka' -%}

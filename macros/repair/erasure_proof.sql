@@ -93,7 +93,7 @@ select current_timestamp() as at, * from values {{ proof | join(', ') }} as proo
     {%- set logs = wanted.erasure.log_files(place.detail['location'], columns, place.texts,
         state.properties.get('delta.dataSkippingStringPrefixLength', 32) | int) -%}
     {%- set removed = state.removals | max if state.removals else now -%}
-    {%- set kept = adapter.milliseconds_of(state.properties.get('delta.logRetentionDuration', 'interval 30 days')) | int -%}
+    {%- set kept = adapter.units.milliseconds_of(state.properties.get('delta.logRetentionDuration', 'interval 30 days')) | int -%}
     {{ return({
         'version': hw_newest_commit(place.relation).version, 'files': files, 'logs': logs, 'needed': needed,
         'gone_by': (removed if removed + state.retention > now else now) + state.retention if files.found else none,

@@ -21,7 +21,7 @@
     {%- for schema in schemas | sort if schema in known -%}
         {%- for identifier in hw_tables_in(schema) if modules.re.search('_version_\\d+$|__dropped_\\d+$', identifier) -%}
             {%- set relation = hw_quoted_name(schema, identifier) -%}
-            {%- set properties = adapter.as_mapping(run_query('describe detail ' ~ relation).rows[0]['properties']) -%}
+            {%- set properties = adapter.commits.as_mapping(run_query('describe detail ' ~ relation).rows[0]['properties']) -%}
             {#- a clone of a backup has its properties as well, but is another user's table: its name shows that it is not a backup -#}
             {%- set original = (properties.get('headwaters.backup.of') or '').split('.', 1) -%}
             {%- set names = modules.re.escape(original[-1]) ~ '(_version_' ~ properties.get('headwaters.backup.version')

@@ -3,9 +3,9 @@
     {%- if not dry_run -%}{%- do hw_require_reason('rebuild', reason) -%}{%- endif -%}
     {%- set target = hw_target('rebuild', model) -%}
     {%- set node = target.node -%}
-    {%- if not node or node.resource_type != 'model' or not adapter.strategy_of(node.config) -%}
+    {%- if not node or node.resource_type != 'model' or not adapter.analysis.strategy_of(node.config) -%}
         {{ hw_raise('NO_MODEL_OF_TABLE', 'rebuild: ' ~ target.name ~ ' is not the table of a model with one of the strategies '
-            ~ adapter.strategy_names() | join(', ') ~ '. Nothing was changed.') }}
+            ~ adapter.analysis.strategy_names() | join(', ') ~ '. Nothing was changed.') }}
     {%- endif -%}
     {%- set rebuilt = adapter.runs.rebuilt(context, node, target.found) -%}
     {%- set stage = hw_quoted_name(target.schema, hw_staging_name(target.identifier)) -%}
@@ -15,8 +15,8 @@
     {%- if not found.removed and not found.added -%}
         {{ print(hw_target_line(target, found.rows) ~ '\nrebuild: the table is what a full refresh gives, nothing to do') }}
     {%- elif hw_proceed('rebuild', [hw_target_line(target, found.rows)] + found.lines + hw_followers_line(target), dry_run) -%}
-        {%- set declared = adapter.declared_table(node) -%}
-        {%- set properties = dict(adapter.created_properties(rebuilt.config), **rebuilt.state_properties()) -%}
+        {%- set declared = adapter.drift.declared_table(node) -%}
+        {%- set properties = dict(adapter.properties.created_properties(rebuilt.config), **rebuilt.state_properties()) -%}
         {%- set rows_of = stage if found.other_columns else hw_under_columns_of_sql(target.relation, stage) -%}
         {%- set statement = hw_replace_table_sql(target.relation, declared, declared.comment or target.detail['description'],
             properties, rows_of, hw_constraints_kept(target.relation, target.detail)) -%}

@@ -7,7 +7,7 @@
     {%- set found = adapter.get_relation(none, parts.schema, parts.identifier) if parts.schema in schemas else none -%}
     {%- if found is none -%}
         {{ hw_raise('NO_SUCH_TABLE', operation ~ ": there is no table '" ~ table ~ "'"
-            ~ (' yet' if parts.node else adapter.or_nearest(table | string, parts.names)) ~ '. Nothing was changed.') }}
+            ~ (' yet' if parts.node else adapter.names.or_nearest(table | string, parts.names)) ~ '. Nothing was changed.') }}
     {%- elif not found.is_delta -%}
         {{ hw_raise('NOT_A_DELTA_TABLE', operation ~ ': ' ~ table ~ ' is a '
             ~ ('view' if found.is_view else 'table of another format') ~ ', and this works on Delta tables only. Nothing was changed.') }}
@@ -74,7 +74,7 @@
             {{ hw_raise('VERSION', operation ~ ": timestamp is '" ~ timestamp ~ "': write it as 2026-01-31 or "
                 ~ "2026-01-31T12:00:00Z, in UTC.") }}
         {%- endif -%}
-        {%- set moment = adapter.milliseconds(written.replace('Z', '').replace('T', ' ')) -%}
+        {%- set moment = adapter.commits.milliseconds(written.replace('Z', '').replace('T', ' ')) -%}
     {%- endif -%}
     {%- for commit in commits if found.version is none -%}
         {%- if (version is none and commit.at <= moment) or (version is not none and commit.version == version) -%}
@@ -166,7 +166,7 @@
     {%- set sql = adapter.runs.full_refresh_sql(context, target.node, target.found) if is_model else none -%}
     {%- if sql is none -%}
         {{ hw_raise('NO_MODEL_OF_TABLE', operation ~ ': ' ~ target.name ~ ' is not a table that a model with one of the strategies '
-            ~ adapter.strategy_names() | join(', ') ~ ' built: its rows cannot be computed again. Nothing was changed.') }}
+            ~ adapter.analysis.strategy_names() | join(', ') ~ ' built: its rows cannot be computed again. Nothing was changed.') }}
     {%- endif -%}
     {{ return(hw_selected_sql(adapter.get_columns_in_relation(target.found), sql)) }}
 {% endmacro %}

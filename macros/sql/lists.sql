@@ -5,7 +5,7 @@
 
 {#- Reads a list of names from Spark's answer: a list, an array, or their text. -#}
 {% macro hw_as_names(value) %}
-    {{ return(adapter.as_names(value) | list) }}
+    {{ return(adapter.commits.as_names(value) | list) }}
 {% endmacro %}
 
 

@@ -31,7 +31,7 @@
     {%- set rewritten = rewrite and table.changes | selectattr('rewrite') | list | length > 0 -%}
     {%- set version = hw_newest_commit(table.relation).version -%}
     {%- set restore = [hw_restore_sql(table.relation, version)] -%}
-    {%- set undo = restore if rewritten else hw_drift_sql(table.relation, adapter.undo_of(table.changes)) -%}
+    {%- set undo = restore if rewritten else hw_drift_sql(table.relation, adapter.drift.undo_of(table.changes)) -%}
     {%- set statements = ([hw_rewrite_sql(table)] if rewritten else []) + hw_drift_sql(table.relation, table.changes) -%}
     {%- set arguments = {'rewrite': rewritten} -%}
     {%- set operation = hw_begin_operation('apply_tables', name, reason, arguments, version, table.detail, undo | join('; ')) -%}
@@ -49,7 +49,7 @@
     layout. -#}
 {% macro hw_rewrite_sql(table) %}
     {%- set kept = {} -%}
-    {%- for name, value in adapter.as_mapping(table.detail['properties']).items()
+    {%- for name, value in adapter.commits.as_mapping(table.detail['properties']).items()
         if not name.startswith('delta.constraints.') and name != 'headwaters.layout' -%}
         {%- do kept.update({name: value}) -%}
     {%- endfor -%}

@@ -2,7 +2,7 @@
     scripts/headwaters/tables/checks.py. A run begins with it; it sends no statement to Spark. -#}
 {% macro check_tables() %}
     {%- if execute -%}
-        {%- set problems = adapter.graph_problems(graph.nodes, graph.sources, project_name) -%}
+        {%- set problems = adapter.checks.graph_problems(graph.nodes, graph.sources, project_name) -%}
         {%- if problems -%}{{ hw_raise_problems(problems) }}{%- endif -%}
     {%- endif -%}
 {% endmacro %}

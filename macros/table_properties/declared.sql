@@ -23,7 +23,7 @@
         {%- endif -%}
     {%- endfor -%}
     {%- for item in wanted if item not in hit -%}
-        {%- set hint = adapter.or_nearest(item, known) -%}
+        {%- set hint = adapter.names.or_nearest(item, known) -%}
         {{ hw_raise('NO_SUCH_TABLE', "select: there is no table, model, source or schema '" ~ item ~ "'" ~ hint) }}
     {%- endfor -%}
     {%- set sorted = {} -%}

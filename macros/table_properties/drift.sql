@@ -1,7 +1,7 @@
 {#- Returns the differences between a table and its declaration, as a list of `Change`s (scripts/headwaters/tables/drift.py), and their
     statements. `detail` is the table's row of DESCRIBE DETAIL. -#}
 {% macro hw_drift(declared, detail) %}
-    {%- set drift = adapter.drift_of(declared, detail) -%}
+    {%- set drift = adapter.drift.drift_of(declared, detail) -%}
     {%- if drift.problem -%}{{ hw_raise('CLUSTERED_TABLE', drift.problem) }}{%- endif -%}
     {{ return(drift.changes) }}
 {% endmacro %}
@@ -9,8 +9,8 @@
 
 {#- Returns the columns whose comment differs from their description. -#}
 {% macro hw_comment_drift(relation, columns) %}
-    {%- if not adapter.described_columns(columns) -%}{{ return([]) }}{%- endif -%}
-    {{ return(adapter.comment_drift(columns, run_query('describe table ' ~ relation).rows)) }}
+    {%- if not adapter.drift.described_columns(columns) -%}{{ return([]) }}{%- endif -%}
+    {{ return(adapter.drift.comment_drift(columns, run_query('describe table ' ~ relation).rows)) }}
 {% endmacro %}
 
 
@@ -69,7 +69,7 @@
 
 {#- Drops the checks that are no longer declared or whose expression changed: rows of the new SQL need not meet them. -#}
 {% macro hw_drop_other_checks(relation, detail) %}
-    {%- for change in hw_drift(adapter.declared_table(model), detail) if change.kind == 'check' and change.before is not none -%}
+    {%- for change in hw_drift(adapter.drift.declared_table(model), detail) if change.kind == 'check' and change.before is not none -%}
         {%- do run_query(hw_drop_check_sql(relation, change.name)) -%}
     {%- endfor -%}
 {% endmacro %}
@@ -77,11 +77,11 @@
 
 {#- Reconciles a model's table with its declaration before a run writes to it; without differences it sends no statement. -#}
 {% macro hw_reconcile_table(relation, detail) %}
-    {%- set changes = hw_drift(adapter.declared_table(model), detail) | rejectattr('rewrite') | list -%}
+    {%- set changes = hw_drift(adapter.drift.declared_table(model), detail) | rejectattr('rewrite') | list -%}
     {%- for statement in hw_drift_sql(relation, changes) -%}
         {%- do run_query(statement) -%}
     {%- endfor -%}
     {%- if changes | selectattr('sign') | list -%}
-        {%- do log(relation ~ ' was reconciled with its declaration:\n' ~ adapter.drift_lines(changes) | join('\n'), info=true) -%}
+        {%- do log(relation ~ ' was reconciled with its declaration:\n' ~ adapter.drift.drift_lines(changes) | join('\n'), info=true) -%}
     {%- endif -%}
 {% endmacro %}

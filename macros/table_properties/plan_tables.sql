@@ -13,7 +13,7 @@
 {% macro hw_tables_that_differ(select) %}
     {%- set found = {'differing': {}, 'same': [], 'absent': [], 'foreign': []} -%}
     {%- for name, node in hw_table_nodes(select).items() -%}
-        {%- set declared = adapter.declared_table(node) -%}
+        {%- set declared = adapter.drift.declared_table(node) -%}
         {%- set relation = adapter.get_relation(none, declared.schema, declared.identifier) -%}
         {%- if relation is none -%}
             {%- do found.absent.append(name) -%}
@@ -40,5 +40,5 @@
 {% macro hw_plan_lines(found) %}
     {%- set changes = {} -%}
     {%- for name, table in found.differing.items() -%}{%- do changes.update({name: table.changes}) -%}{%- endfor -%}
-    {{ return(adapter.plan_lines(changes, found.same, found.foreign, found.absent)) }}
+    {{ return(adapter.drift.plan_lines(changes, found.same, found.foreign, found.absent)) }}
 {% endmacro %}

@@ -120,16 +120,16 @@ def test_what_a_model_calls_is_described_once_in_its_run(monkeypatch: pytest.Mon
     monkeypatch.setattr(adapter, "nice_connection_name", lambda: first["unique_id"])
     adapter.digest_of_run(first, sql, graph)
     described = {"shop.net": "Body: shop.rate(x) * x", "shop.rate": "Body: 0.8"}
-    assert [adapter.surroundings(sql)["functions"] for _ in range(2)] == [described] * 2
+    assert [adapter.fingerprint(sql)["functions"] for _ in range(2)] == [described] * 2
     assert asked == ["shop.net", "shop.rate"]
     # hooks of the first may have changed it; a run that begins with its own has no digest
     bodies["shop.rate"] = "0.9"
     monkeypatch.setattr(adapter, "nice_connection_name", lambda: second["unique_id"])
     changed = described | {"shop.rate": "Body: 0.9"}
-    assert adapter.surroundings(sql)["functions"] == changed
+    assert adapter.fingerprint(sql)["functions"] == changed
     bodies["shop.rate"] = "1.0"
     adapter.digest_of_run(second, sql, graph)
-    assert adapter.surroundings(sql)["functions"] == described | {"shop.rate": "Body: 1.0"}
+    assert adapter.fingerprint(sql)["functions"] == described | {"shop.rate": "Body: 1.0"}
     assert asked == ["shop.net", "shop.rate"] * 3
 
 

@@ -131,3 +131,39 @@ def test_a_joined_statement_is_found() -> None:
     assert not list(joined_statements(joined.replace("\n", "")))
     assert not list(joined_statements(joined.replace("'select '", "'selected: '")))
     assert not list(joined_statements("{% macro a(b) -%}\nselect {{ b }}\nfrom t\n{%- endmacro %}"))
+
+
+MOST_METHODS = 30
+
+
+def methods_called(text: str) -> Iterator[tuple[str, str | None]]:
+    """Yield each attribute of `adapter` that a macro uses, with the function called there."""
+    tree = get_environment().parse(text)
+    for found in tree.find_all(nodes.Getattr):
+        if isinstance(found.node, nodes.Name) and found.node.name == "adapter":
+            within = [part.attr for part in tree.find_all(nodes.Getattr) if part.node is found]
+            yield found.attr, within[0] if within else None
+
+
+def test_macros_call_few_methods_of_the_adapter_and_each_exists() -> None:
+    from dbt.adapters.headwaters.impl import SUBJECTS, HeadwatersAdapter
+    from dbt.adapters.headwaters.runs import Runs
+
+    files = [
+        file for folder in ("macros", "tests/generic") for file in (ROOT / folder).rglob("*.sql")
+    ]
+    used = {method for file in files for method in methods_called(file.read_text())}
+    assert len({name for name, _ in used}) <= MOST_METHODS
+    subjects = {**SUBJECTS, "runs": Runs}
+    assert {name for name, _ in used} <= HeadwatersAdapter._available_
+    assert set(subjects) <= {name for name, _ in used}
+    assert [
+        (name, function)
+        for name, function in used
+        if name in subjects and not callable(getattr(subjects[name], function or "", None))
+    ] == []
+
+
+def test_a_call_of_the_adapter_is_found() -> None:
+    text = "{% macro a() %}{{ adapter.drift.drift_of(1) }}{{ adapter.quote('a') }}{% endmacro %}"
+    assert set(methods_called(text)) == {("drift", "drift_of"), ("quote", None)}

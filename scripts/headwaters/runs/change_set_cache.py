@@ -31,7 +31,7 @@ class CachedChangeSet:
     beside: tuple[str, ...]
 
 
-class HandedOn:
+class ChangeSetCache:
     """The change sets of an invocation, by the changed table; safe for threads."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any, cast
 from headwaters.analysis import StrategyFacts, expectations_of, prepared, strategy_of
 from headwaters.platform.nodes import as_tuple
 from headwaters.platform.sql import identifier
-from headwaters.runs import change_set_cache as handed_on
+from headwaters.runs import change_set_cache
 from headwaters.runs.decisions import Refresh
 from headwaters.runs.inputs import with_one_version_each
 from headwaters.runs.session import Config, DbtColumn, DbtRelation, Session
@@ -102,7 +102,7 @@ class Model:
         """
         if not self.session.has_hooks:
             return []
-        return handed_on.served(
+        return change_set_cache.served(
             self.unique_id,
             self.session.graph,
             self.session.selected,

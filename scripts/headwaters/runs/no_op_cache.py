@@ -72,7 +72,7 @@ class Kept(BaseModel):
     models: dict[str, NoOpPlan] = {}
 
 
-class Unchanged:
+class NoOpCache:
     """The stored data of earlier invocations, and the additions of this one; safe for threads."""
 
     def __init__(self, file: Path) -> None:

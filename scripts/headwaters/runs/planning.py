@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass, replace
 
 from headwaters.analysis import added_columns, columns_digest
-from headwaters.runs import change_set_cache as handed_on
+from headwaters.runs import change_set_cache
 from headwaters.runs import decisions as deciding
 from headwaters.runs.change_of_sql import change_since
 from headwaters.runs.gaps import fail_on_gap, rebuilds_on_foreign_write
@@ -143,7 +143,7 @@ def _or_compared(model: Model, plan: Plan) -> Plan:
     is_open = plan.choice == "replace" and plan.same_sql and not plan.patch
     if not is_open or model.is_hidden or not _may_compare(model):
         return plan
-    if not handed_on.followers(model.unique_id, model.session.graph):
+    if not change_set_cache.followers(model.unique_id, model.session.graph):
         return plan
     plan = _with_size(model, plan)
     decision = deciding.Decision("replace", plan.reason, remedy=plan.remedy)
@@ -198,9 +198,9 @@ def _with_ranges(model: Model, plan: Plan) -> tuple[Plan, Obstacle | None]:
             continue
         changes = read_range(session, spec, held)
         if spec["kind"] not in ("lookup", "images"):
-            change_set = session.handed_on.find(changes, model.unique_id)
+            change_set = session.change_sets.find(changes, model.unique_id)
             if change_set:
-                rows = str(session.macros("hw_handed_on_sql", change_set))
+                rows = str(session.macros("hw_cached_change_set_sql", change_set))
                 changes = changes.with_rows_at_hand(rows)
         known[source] = changes
         if changes.gap:

@@ -70,6 +70,6 @@ def refusal(session: Session, code: str, config: Config) -> Problem | None:
     # importing the parser takes an eighth of a second, and most runs prove nothing
     from headwaters.analysis import refusal_of
 
-    functions = session.surroundings(sql)["functions"]
+    functions = session.fingerprint(sql)["functions"]
     columns = with_columns(session.connection, inputs)
     return refusal_of(sql, columns, config, session.graph, functions)

@@ -222,8 +222,8 @@ def _hand_on_or_drop(model: Model, change_set: ChangeSet) -> None:
         drop_staging_table(model.session.connection, stage)
         return
     beside = tuple(model.beside_names)
-    handed_on = CachedChangeSet(model.session.run_id, str(stage), beside)
-    model.session.handed_on.keep(str(model.target), handed_on, served)
+    cached = CachedChangeSet(model.session.run_id, str(stage), beside)
+    model.session.change_sets.keep(str(model.target), cached, served)
 
 
 def _outcome(

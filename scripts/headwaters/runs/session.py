@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from headwaters.platform.problems import Problem
-from headwaters.runs.change_set_cache import HandedOn
+from headwaters.runs.change_set_cache import ChangeSetCache
 from headwaters.runs.client_rows import ClientRows
 from headwaters.runs.view_definitions import OtherSetting, View
 from headwaters.tables.commits import Commit
@@ -103,9 +103,9 @@ class Session(Protocol):
     has_hooks: bool
     is_empty: bool
     is_sample: bool
-    handed_on: HandedOn
+    change_sets: ChangeSetCache
 
-    def surroundings(self, sql: str) -> dict[str, dict[str, str]]:
+    def fingerprint(self, sql: str) -> dict[str, dict[str, str]]:
         """Return the context of a query: settings of the session, and functions."""
 
     def warn(self, text: str) -> None:

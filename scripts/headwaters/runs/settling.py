@@ -140,7 +140,7 @@ def _derivation(
     """
     sql = prepared(neutral)
     inputs, graph = inputs_of(sql), session.graph
-    functions = session.surroundings(sql)["functions"]
+    functions = session.fingerprint(sql)["functions"]
     expectations = expectations_of(config)
     dropped = [rule for rule in expectations if rule.on_failure == "drop"]
     what = [

@@ -93,7 +93,7 @@ def built_by(session: Session, sql: str, config: Config) -> str:
     assert strategy is not None
     keys, order = names_in(config, "unique_key"), names_in(config, "latest_by")
     derived = config.get("derived", {})
-    what = [strategy.configured_as, keys, order, derived, session.surroundings(text)]
+    what = [strategy.configured_as, keys, order, derived, session.fingerprint(text)]
     return f"/* built by {json.dumps(what)} */\n{text}"
 
 

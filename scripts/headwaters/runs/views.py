@@ -13,7 +13,7 @@ from typing import Any
 
 from headwaters.analysis import with_relations
 from headwaters.platform.errors import UserError
-from headwaters.runs import view_definitions as views
+from headwaters.runs import view_definitions
 from headwaters.runs.inputs import marked
 from headwaters.runs.session import Session
 from headwaters.runs.view_definitions import OtherSetting, View
@@ -43,7 +43,7 @@ def view_of(session: Session, kind: str, source: str) -> View:
     """
     connection = session.connection
     described = connection.fetch(f"describe extended {source} as json")[0][0]
-    view = views.view(described)
+    view = view_definitions.view(described)
     obstacle = view.obstacle
     if not obstacle and kind == "changes" and len(view.relations) > 1:
         obstacle = "reads more than one table"
@@ -78,7 +78,9 @@ def _check_view(session: Session, where: str, source: str, view: View) -> None:
             "or make it an ephemeral model.",
         )
     both = f"select one.*, other.* from {source} as one cross join {view.text} as other"
-    difference = views.other_columns(session.macros("get_column_schema_from_query", both))
+    difference = view_definitions.other_columns(
+        session.macros("get_column_schema_from_query", both)
+    )
     if difference:
         raise UserError(
             "HW_VIEW_COLUMNS",
@@ -92,12 +94,12 @@ def _is_the_same_under(session: Session, view: View, others: Sequence[OtherSetti
 
     It only selects columns, and Spark casts nothing to compare them.
     """
-    if not views.are_of_expressions(others):
+    if not view_definitions.are_of_expressions(others):
         return False
     from headwaters.analysis import columns_alone
 
     content = columns_alone(view.text)
     if content == "conditions":
         explained = session.connection.fetch(f"explain extended select * from {view.text}")[0][0]
-        return not views.has_casts(explained)
+        return not view_definitions.has_casts(explained)
     return content == "columns"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headwaters.platform.sql import identifier
-from headwaters.runs import change_set_cache as handed_on
+from headwaters.runs import change_set_cache
 from headwaters.runs.model import Model
 from headwaters.runs.recovery import signature
 from headwaters.runs.session import DbtColumn, DbtRelation
@@ -67,7 +67,9 @@ def _write_by_key(
             return Written(ROWS_MISSING)
     served = model.served
     followers = [
-        name for name in handed_on.followers(model.unique_id, session.graph) if name not in served
+        name
+        for name in change_set_cache.followers(model.unique_id, session.graph)
+        if name not in served
     ]
     way = way_of_writing(vars(look), model.config.get("apply_by"), engine, len(followers))
     run, beside, present = signature(session.run_id), model.beside_names, changed

@@ -368,6 +368,18 @@ def vacuumed_before(commits: Iterable[Commit]) -> int | None:
     return max(found, default=None)
 
 
+def vacuumed_before_in(vacuums: str) -> int | None:
+    """Return the time before which VACUUM has removed files, or None.
+
+    `vacuums` has commits as JSON, oldest first: each with its version, `at`, and `commitInfo` as
+    text.
+    """
+    return vacuumed_before(
+        commit_of_log(one["version"], one["at"], json.loads(one["info"]))
+        for one in reversed(json.loads(vacuums))
+    )
+
+
 def retains(commits: Iterable[Commit], version: int) -> bool:
     """Return true if all files of a version still exist, as far as later commits show.
 

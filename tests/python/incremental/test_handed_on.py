@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headwaters.runs.change_set_cache import CachedChangeSet, HandedOn, followers, served
+from headwaters.runs.change_set_cache import CachedChangeSet, ChangeSetCache, followers, served
 from headwaters.tables.commits import Commit, Range, range_of
 
 RUN = "202611260300_0123abcd"
@@ -81,7 +81,7 @@ PROPERTIES = commit(7, "SET TBLPROPERTIES", parameters={"properties": "{}"})
 def test_a_range_that_is_one_commit_of_the_run_is_read_from_its_change_set(
     commits: list[Commit], found: CachedChangeSet | None
 ) -> None:
-    kept = HandedOn()
+    kept = ChangeSetCache()
     changes = range_of("`silver`.`orders`", NOTED, commits[0].version, commits)
     assert kept.find(changes, "a") is None
     kept.keep("silver.Orders", CHANGE_SET, ["a"])
@@ -91,7 +91,7 @@ def test_a_range_that_is_one_commit_of_the_run_is_read_from_its_change_set(
 
 
 def test_a_later_change_set_takes_the_place_of_one_before() -> None:
-    kept = HandedOn()
+    kept = ChangeSetCache()
     kept.keep("silver.orders", CachedChangeSet(RUN, "an older one", ()), ["a"])
     kept.keep("silver.orders", CHANGE_SET, ["a"])
     assert kept.find(range_of("silver.orders", NOTED, 6, [merge(6), NOTE]), "a") == CHANGE_SET
@@ -150,7 +150,7 @@ def test_who_is_served(
 
 
 def test_the_last_reader_releases_a_staging_table() -> None:
-    kept = HandedOn()
+    kept = ChangeSetCache()
     kept.keep("silver.orders", CHANGE_SET, ["a", "e"])
     kept.keep("silver.totals", CachedChangeSet(RUN, "totals__stage", ()), ["e"])
     assert kept.released_by("other") == []
@@ -301,14 +301,14 @@ def test_models_read_what_the_run_before_them_changed(
     plain |= dict.fromkeys(ADDED_UP, sums)
     plain |= {name: f"select * from {schema}.{name[7:]}" for name in BEHIND}
     asked: set[tuple[str, bool]] = set()
-    find = HandedOn.find
+    find = ChangeSetCache.find
 
-    def noting(kept: HandedOn, changes: Range, reader: str) -> CachedChangeSet | None:
+    def noting(kept: ChangeSetCache, changes: Range, reader: str) -> CachedChangeSet | None:
         found = find(kept, changes, reader)
         asked.add((changes.source.rpartition(".")[2].strip("`"), found is not None))
         return found
 
-    monkeypatch.setattr(HandedOn, "find", noting)
+    monkeypatch.setattr(ChangeSetCache, "find", noting)
     for number, step in enumerate(STEPS):
         spark.sql(step.replace("{fed}", fed))
         asked.clear()

@@ -17,7 +17,7 @@ import pytest
 from dbt_common.exceptions import DbtRuntimeError
 
 from headwaters.platform.errors import UserError
-from headwaters.runs.change_set_cache import HandedOn
+from headwaters.runs.change_set_cache import ChangeSetCache
 from headwaters.runs.client_rows import ClientRows
 from headwaters.runs.inputs import marked
 from headwaters.runs.model import Model
@@ -115,7 +115,7 @@ class FakeSession:
         self.lake, self.run_id, self.before = lake, run_id, before
         self.connection, self.macros = self, self._macro
         self.graph: dict[str, Any] = {"nodes": {}, "sources": {}}
-        self.handed_on = HandedOn()
+        self.change_sets = ChangeSetCache()
         self.count = 0
         self.model_sql = ""
         self.range: tuple[Rows, Rows] | None = None
@@ -293,7 +293,7 @@ class FakeSession:
     def drop(self, relation: object) -> None:
         raise AssertionError(f"nothing drops {relation}")
 
-    def surroundings(self, sql: str) -> dict[str, dict[str, str]]:
+    def fingerprint(self, sql: str) -> dict[str, dict[str, str]]:
         return {"settings": {}, "functions": {}}
 
     def warn(self, text: str) -> None:

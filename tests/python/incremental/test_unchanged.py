@@ -13,7 +13,7 @@ import pytest
 from headwaters.runs.histories import SECONDS, Histories
 from headwaters.runs.no_op_cache import (
     NewestCommit,
-    Unchanged,
+    NoOpCache,
     digest_of,
     file_of,
     location_of,
@@ -48,7 +48,7 @@ class Tables:
             if file.removeprefix("file:/") in statement
         ]
 
-    def found(self, kept: Unchanged, model: str = "totals", digest: str = "d") -> bool:
+    def found(self, kept: NoOpCache, model: str = "totals", digest: str = "d") -> bool:
         unchanged = kept.look([model], self.locate, self.ask)
         return kept.is_planned(model, digest, unchanged.get)
 
@@ -62,7 +62,7 @@ def tables() -> Tables:
 def file(tmp_path: Path, tables: Tables) -> Path:
     """Return the file with the note that `totals` had no changes."""
     path = tmp_path / "target" / "unchanged.json"
-    first = Unchanged(path)
+    first = NoOpCache(path)
     assert not tables.found(first)
     assert tables.asked == []
     first.note("totals", "d", AT)
@@ -74,7 +74,7 @@ def test_what_one_invocation_keeps_the_next_one_finds_in_one_statement(
     file: Path, tables: Tables
 ) -> None:
     tables.asked.clear()
-    assert tables.found(Unchanged(file))
+    assert tables.found(NoOpCache(file))
     assert tables.asked == [
         "select path, unix_micros(modificationTime) as modified, length from binaryFile."
         "`file:/{lake/silver.db/orders/_delta_log/00000000000000000005.json,"
@@ -128,12 +128,12 @@ def test_a_table_that_changed_in_any_way_has_its_model_planned(
     file: Path, tables: Tables, change: Callable[[Tables], None]
 ) -> None:
     change(tables)
-    assert not tables.found(Unchanged(file))
+    assert not tables.found(NoOpCache(file))
 
 
 def test_another_digest_and_another_model_are_planned(file: Path, tables: Tables) -> None:
-    assert not tables.found(Unchanged(file), digest="another")
-    assert not tables.found(Unchanged(file), model="another")
+    assert not tables.found(NoOpCache(file), digest="another")
+    assert not tables.found(NoOpCache(file), model="another")
 
 
 def test_a_newer_commit_that_another_model_saw_is_none_that_this_one_has_applied(
@@ -142,25 +142,25 @@ def test_a_newer_commit_that_another_model_saw_is_none_that_this_one_has_applied
     _next_commit(tables)
     tables.files[file_of(f"{LAKE}/other", 1)] = (1, 10)
     tables.places["silver.other"] = f"{LAKE}/other"
-    second = Unchanged(file)
+    second = NoOpCache(file)
     second.note(
         "other",
         "d",
         {"silver.orders": {"version": 6, "at": 600}, "silver.other": {"version": 1, "at": 100}},
     )
     second.keep(tables.locate, tables.ask)
-    assert tables.found(Unchanged(file), model="other")
-    assert not tables.found(Unchanged(file))
+    assert tables.found(NoOpCache(file), model="other")
+    assert not tables.found(NoOpCache(file))
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"tables": {"a.b": {}}}', '{"models": 3}'])
 def test_what_cannot_be_read_is_as_good_as_nothing(file: Path, tables: Tables, text: str) -> None:
     file.write_text(text)
-    kept = Unchanged(file)
+    kept = NoOpCache(file)
     assert not tables.found(kept)
     kept.note("totals", "d", AT)
     kept.keep(tables.locate, tables.ask)
-    assert tables.found(Unchanged(file))
+    assert tables.found(NoOpCache(file))
 
 
 def _catalog(tables: Tables) -> None:
@@ -180,7 +180,7 @@ def test_tables_that_cannot_be_told_are_not_kept(
     tmp_path: Path, tables: Tables, case: Callable[[Tables], None]
 ) -> None:
     case(tables)
-    kept = Unchanged(tmp_path / "unchanged.json")
+    kept = NoOpCache(tmp_path / "unchanged.json")
     kept.note("totals", "d", AT)
     kept.keep(tables.locate, tables.ask)
     assert kept.kept.models == {}
@@ -188,14 +188,14 @@ def test_tables_that_cannot_be_told_are_not_kept(
 
 def test_a_place_that_cannot_be_written_keeps_nothing(tmp_path: Path, tables: Tables) -> None:
     (tmp_path / "target").touch()
-    kept = Unchanged(tmp_path / "target" / "unchanged.json")
+    kept = NoOpCache(tmp_path / "target" / "unchanged.json")
     kept.note("totals", "d", AT)
     kept.keep(tables.locate, tables.ask)
     assert (tmp_path / "target").read_text() == ""
 
 
 def test_tables_of_other_catalogs_are_not_kept(tmp_path: Path, tables: Tables) -> None:
-    kept = Unchanged(tmp_path / "unchanged.json")
+    kept = NoOpCache(tmp_path / "unchanged.json")
     kept.note("totals", "d", {"unity.silver.orders": {"version": 5, "at": 500}})
     kept.keep(tables.locate, tables.ask)
     assert not (tmp_path / "unchanged.json").exists()

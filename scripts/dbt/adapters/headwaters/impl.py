@@ -4,8 +4,7 @@
   would take only the model's, and a model that names one property would lose its layer's change
   data feed.
 - A table without a `file_format` is a Delta table.
-- Decisions are in modules that know neither dbt nor Spark: `PURE` gives their functions to the
-  macros.
+- Decisions are in modules that know neither dbt nor Spark: `SUBJECTS` gives them to the macros.
 - A method here runs a statement that may fail, since Jinja cannot catch an error.
 - The arguments of `dbt run-operation` are checked against the YAML of our macros.
 - Ctrl-C ends a run without dbt's stack trace.
@@ -13,13 +12,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from multiprocessing.context import SpawnContext
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from dbt.adapters.base.meta import available
@@ -33,7 +32,7 @@ from dbt.adapters.headwaters.connections import (
     end_on_interrupt,
 )
 from dbt.adapters.headwaters.relation import HeadwatersRelation
-from dbt.adapters.headwaters.runs import Runs
+from dbt.adapters.headwaters.runs import Runs, raises_dbt_errors
 from dbt.adapters.spark.impl import SparkAdapter, SparkConfig
 from dbt_common.contracts.config.base import MergeBehavior
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
@@ -46,14 +45,20 @@ from headwaters.platform.errors import UserError, WorkError, first_line
 from headwaters.platform.problems import Problem
 from headwaters.platform.spark_mistakes import SqlText
 from headwaters.platform.spark_version import NO_GRANTS, SETTINGS_OF_RESULTS
-from headwaters.runs import change_set_cache as handed_on
-from headwaters.runs import layout, snapshots, stock
-from headwaters.runs import no_op_cache as unchanged
-from headwaters.runs import session_fingerprint as surroundings
-from headwaters.runs import view_definitions as views
+from headwaters.runs import (
+    layout,
+    no_op_cache,
+    session_fingerprint,
+    snapshots,
+    stock,
+    view_definitions,
+)
+from headwaters.runs.change_set_cache import ChangeSetCache
 from headwaters.runs.client_rows import ClientRows, orphaned
 from headwaters.runs.histories import COMMITS, Histories
-from headwaters.streams import declared_tables as streams
+from headwaters.runs.no_op_cache import NewestCommit, NoOpCache
+from headwaters.runs.view_definitions import OtherSetting, View
+from headwaters.streams import declared_tables
 from headwaters.tables import (
     checks,
     commits,
@@ -208,79 +213,37 @@ def _variables(config: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return declared, getattr(config, "cli_vars", None) or {}
 
 
-def _stream_tables(node: Mapping[str, Any]) -> list[streams.StreamTable]:
-    try:
-        return streams.stream_tables(node)
-    except UserError as error:
-        raise CompilationError(str(error)) from None
+class Subject:
+    """The functions of a module for macros, whose errors are dbt's."""
+
+    def __init__(self, module: ModuleType) -> None:
+        """Offer the functions of a module."""
+        self._module = module
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """Return a function."""
+        function: Callable[..., Any] = getattr(self._module, name)
+        return raises_dbt_errors(function)
 
 
-def _unavailable_columns(graph: Mapping[str, Any], relation: Any, columns: list[str]) -> list[str]:
-    try:
-        return streams.unavailable_columns(
-            graph.get("sources", {}),
-            getattr(relation, "schema", None) or "",
-            getattr(relation, "identifier", None) or "",
-            columns,
-        )
-    except UserError as error:
-        raise CompilationError(str(error)) from None
-
-
-def _vacuumed_before(vacuums: str) -> int | None:
-    """Return the time before which VACUUM has removed files, or None.
-
-    `vacuums` has commits as JSON, oldest first: each with its version, `at`, and `commitInfo` as
-    text.
-    """
-    return commits.vacuumed_before(
-        commits.commit_of_log(one["version"], one["at"], json.loads(one["info"]))
-        for one in reversed(json.loads(vacuums))
-    )
-
-
-# Functions of the deciding modules that macros call, also while dbt parses.
-PURE: dict[str, Callable[..., Any]] = {
-    "as_names": commits.as_names,
-    "as_mapping": commits.as_mapping,
-    "milliseconds": commits.milliseconds,
-    "is_redacted": layout.is_redacted,
-    "columns_of": stock.columns_of,
-    "stock_table": stock.table_of,
-    "stock_write": stock.write_of,
-    "begins_refresh": stock.begins_refresh,
-    "may_fill": stock.may_fill,
-    "without_end": stock.without_end,
-    "snapshot_problems": snapshots.snapshot_problems,
-    "strategy_of": analysis.strategy_of,
-    "strategy_names": analysis.strategy_names,
-    "stream_problem": streams.stream_problem,
-    "stream_tables": _stream_tables,
-    "unavailable_columns": _unavailable_columns,
-    "table_location": streams.table_location,
-    "setting": nodes.setting,
-    "table_of_hidden": nodes.table_of_hidden,
-    "milliseconds_of": units.milliseconds_of,
-    "or_nearest": names.or_nearest,
-    "sql_command": text.sql_command,
-    "declared_properties": properties.declared_properties,
-    "created_properties": properties.created_properties,
-    "created_checks": drift.created_checks,
-    "not_null_check": drift.not_null_check,
-    "declared_table": drift.declared_table,
-    "drift_of": drift.drift_of,
-    "described_columns": drift.described_columns,
-    "comment_drift": drift.comment_drift,
-    "undo_of": drift.undo_of,
-    "drift_lines": drift.drift_lines,
-    "plan_lines": drift.plan_lines,
-    "policy_of": policy.policy_of,
-    "rewrites_due": maintenance.rewrites_due,
-    "has_removed": maintenance.has_removed,
-    "origins_of": maintenance.origins_of,
-    "vacuumed_before": _vacuumed_before,
-    "expectations_of": analysis.expectations_of,
-    "graph_problems": checks.graph_problems,
+# The modules that decide without a statement. Macros call them, also while dbt parses:
+# `adapter.drift.drift_of(…)`.
+SUBJECTS = {
+    "analysis": analysis,
+    "checks": checks,
+    "commits": commits,
+    "drift": drift,
+    "layout": layout,
+    "maintenance": maintenance,
+    "names": names,
+    "nodes": nodes,
+    "policy": policy,
+    "properties": properties,
+    "snapshots": snapshots,
+    "stock": stock,
+    "streams": declared_tables,
+    "text": text,
+    "units": units,
 }
 
 
@@ -315,11 +278,11 @@ class HeadwatersAdapter(SparkAdapter):
         self._columns: dict[tuple[str, str, int, int], list[Any]] = {}
         self._erasure: Erasure | None = None
         self._has_grants: bool | None = None  # unknown before the first model with grants
-        self.change_sets = handed_on.HandedOn()
+        self.change_sets = ChangeSetCache()
         self.views = Views(config.credentials)
         self.runs = Runs(self)
         target = Path(getattr(config, "project_target_path", "target"))
-        self.unchanged = unchanged.Unchanged(target / "headwaters_unchanged.json")
+        self.no_op_cache = NoOpCache(target / "headwaters_unchanged.json")
 
     def valid_incremental_strategies(self) -> list[str]:
         """Return dbt-spark's strategies, and those that follow change feeds."""
@@ -522,22 +485,22 @@ class HeadwatersAdapter(SparkAdapter):
         self._described[get_invocation_id(), node["unique_id"]] = {}
         inputs = [{"source": name} for name in analysis.relations_in(sql)]
         promised = analysis.noted_proof({}, inputs, graph)
-        return unchanged.digest_of(node, sql, self.surroundings(sql), promised, version)
+        return no_op_cache.digest_of(node, sql, self.fingerprint(sql), promised, version)
 
     def is_unchanged(self, model: str, digest: str, models: Sequence[str]) -> bool:
         """Return true if an earlier run found nothing to do, and nothing has changed since."""
-        return self.unchanged.is_planned(
+        return self.no_op_cache.is_planned(
             model, digest, lambda table: self._unchanged_commit(table, models)
         )
 
     @available
     def keep_unchanged(self) -> None:
         """Store for later runs the models that this one found unchanged."""
-        self.unchanged.keep(self._location_of, self._rows_or_none)
+        self.no_op_cache.keep(self._location_of, self._rows_or_none)
 
-    def _unchanged_commit(self, table: str, models: Sequence[str]) -> unchanged.NewestCommit | None:
-        def look() -> dict[str, unchanged.NewestCommit]:
-            return self.unchanged.look(models, self._location_of, self._rows_or_none)
+    def _unchanged_commit(self, table: str, models: Sequence[str]) -> NewestCommit | None:
+        def look() -> dict[str, NewestCommit]:
+            return self.no_op_cache.look(models, self._location_of, self._rows_or_none)
 
         histories = self._histories()
         histories.begin(get_invocation_id())
@@ -547,7 +510,7 @@ class HeadwatersAdapter(SparkAdapter):
         """Return the path of a Delta table; dbt lists the relations of a schema once."""
         schema, identifier = table.split(".")
         relation: Any = self.get_relation(database="", schema=schema, identifier=identifier)
-        return unchanged.location_of(relation.information) if relation else None
+        return no_op_cache.location_of(relation.information) if relation else None
 
     def _rows_or_none(self, statement: str) -> list[Any]:
         try:
@@ -594,7 +557,7 @@ class HeadwatersAdapter(SparkAdapter):
             self._histories().discard(None)
         return f"select * from {view}"
 
-    def surroundings(self, sql: str) -> dict[str, dict[str, str]]:
+    def fingerprint(self, sql: str) -> dict[str, dict[str, str]]:
         """Return the session's settings and functions that a model's rows depend on."""
         run = get_invocation_id()
         # hooks of other models may have changed the functions since their descriptions
@@ -612,19 +575,19 @@ class HeadwatersAdapter(SparkAdapter):
         settings, known = self._asked[run]
         return {
             "settings": settings,
-            "functions": surroundings.definitions(sql, known, describe),
+            "functions": session_fingerprint.definitions(sql, known, describe),
         }
 
-    def other_function(self, view: views.View) -> str | None:
+    def other_function(self, view: View) -> str | None:
         """Return a function that a view calls by its name alone and that the session has, too."""
         # not cached: the hooks of a model may have created functions since
-        return views.other_function(view, self._user_functions())
+        return view_definitions.other_function(view, self._user_functions())
 
     def _user_functions(self) -> list[str]:
         """Return the user-defined functions of the session."""
         return [str(row[0]) for row in self._rows("show user functions")]
 
-    def other_settings(self, stored: Mapping[str, str]) -> list[views.OtherSetting]:
+    def other_settings(self, stored: Mapping[str, str]) -> list[OtherSetting]:
         """Return the session's settings that differ from those that a view stores."""
         run = get_invocation_id()
         if run not in self._session_sets:
@@ -635,7 +598,7 @@ class HeadwatersAdapter(SparkAdapter):
         def ask(name: str) -> str:
             return str(self._rows(f"set {name}")[0][1])
 
-        return views.other_settings(stored, given, ask)
+        return view_definitions.other_settings(stored, given, ask)
 
     def _lines_of_function(self, name: str) -> list[str]:
         try:
@@ -676,6 +639,6 @@ class HeadwatersAdapter(SparkAdapter):
         super().cleanup_connections()
 
 
-for _name, _function in PURE.items():
-    setattr(HeadwatersAdapter, _name, staticmethod(_function))
-dbt_compat.offer_to_macros(HeadwatersAdapter, [*PURE, "runs"])
+for _name, _module in SUBJECTS.items():
+    setattr(HeadwatersAdapter, _name, Subject(_module))
+dbt_compat.offer_to_macros(HeadwatersAdapter, [*SUBJECTS, "runs"])

@@ -17,7 +17,7 @@ from headwaters.platform.nodes import place_of
 from headwaters.platform.problems import Problem
 from headwaters.platform.spark_version import VIEW_INSTEAD_OF_TABLE
 from headwaters.runs import explaining, run
-from headwaters.runs.change_set_cache import HandedOn
+from headwaters.runs.change_set_cache import ChangeSetCache
 from headwaters.runs.checks import Unproven, check_model
 from headwaters.runs.client_rows import ClientRows
 from headwaters.runs.inputs import at_versions, input_sql, inputs_of, marked, without_versions
@@ -157,11 +157,11 @@ class DbtSession:
         flags = context["flags"]
         self.is_empty = bool(getattr(flags, "EMPTY", False))
         self.is_sample = bool(getattr(flags, "SAMPLE", None))
-        self.handed_on: HandedOn = adapter.change_sets
+        self.change_sets: ChangeSetCache = adapter.change_sets
 
-    def surroundings(self, sql: str) -> dict[str, dict[str, str]]:
+    def fingerprint(self, sql: str) -> dict[str, dict[str, str]]:
         """Return the context of a query: settings of the session, and functions."""
-        return self._adapter.surroundings(sql)
+        return self._adapter.fingerprint(sql)
 
     def warn(self, text: str) -> None:
         """Show a warning."""
@@ -229,7 +229,7 @@ class DbtSession:
         self, model: str, digest: str, tables: Mapping[str, Mapping[str, int]]
     ) -> None:
         """Note that a model with its tables at these commits has no changes."""
-        self._adapter.unchanged.note(model, digest, tables)
+        self._adapter.no_op_cache.note(model, digest, tables)
 
     def seconds(self) -> float:
         """Return the time of a clock, in seconds."""
