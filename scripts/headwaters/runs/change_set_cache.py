@@ -17,6 +17,7 @@ from typing import Any
 from headwaters.analysis import parts_of, strategy_of
 from headwaters.runs.recovery import is_of
 from headwaters.tables.commits import Range
+from headwaters.tables.settings import ModelSettings
 
 
 @dataclass(frozen=True)
@@ -86,11 +87,7 @@ def served(
     is_hidden = "stage_of" in (config.get("derivation") or {})
     if strategy is None or is_hidden or not config.get("unique_key"):
         return []
-    may_differ = (
-        config.get("allow_nondeterministic")
-        or config.get("on_lookup_change") == "ignore"
-        or on_foreign_write == "warn"
-    )
+    may_differ = ModelSettings.of_run(config).keeps_results or on_foreign_write == "warn"
     if strategy.computes_old_rows and may_differ:
         return []
     return [name for name in followers(unique_id, graph) if name in selected]

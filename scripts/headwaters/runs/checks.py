@@ -289,7 +289,7 @@ def refuse_keys_of_lookups(
     rows of the input, or only the changed ones.
     """
     lookups = [spec for spec in inputs if spec["kind"] == "lookup"]
-    ignores = model.config.get("on_lookup_change") == "ignore"
+    ignores = model.settings.on_lookup_change == "ignore"
     if not lookups or not ignores or model.strategy.many_inputs:
         return None
     if any(spec["version"] is None for spec in lookups):

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from headwaters.analysis import without_format
 from headwaters.runs.session_fingerprint import changed_settings
 from headwaters.tables.commits import Range
+from headwaters.tables.settings import ModelSettings
 
 # A small change needs no query. Only a change that may be a large share of the work is compared
 # with the whole.
@@ -175,15 +176,14 @@ def of_refresh(refresh: Refresh, *, is_requested: bool) -> Literal["allowed", "w
     return "warned" if refresh == "incremental" else "refused"
 
 
-def may_compare(strategy: str, config: Mapping[str, Any], has_expectations: bool) -> bool:
+def may_compare(strategy: str, settings: ModelSettings, has_expectations: bool) -> bool:
     """Return true if a comparison with the whole result leaves the table of a full refresh.
 
     A history keeps rows that its inputs lost. Models with `allow_nondeterministic`, or with
     `on_lookup_change: ignore`, keep rows as an earlier run wrote them. Expectations count the rows
     that a full refresh drops.
     """
-    keeps_rows = config.get("allow_nondeterministic") or config.get("on_lookup_change") == "ignore"
-    return strategy in _COMPARABLE and not keeps_rows and not has_expectations
+    return strategy in _COMPARABLE and not settings.keeps_results and not has_expectations
 
 
 # Equal rows of these strategies are the same rows for an incremental run as well.

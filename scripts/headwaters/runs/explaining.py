@@ -115,6 +115,6 @@ def _proof_line(model: Model) -> str:
         derived = f"not everything is followed: {why}" if why else proven
         by = f", by {', '.join(leads['key'])}" if leads else ""
         return f"  derived: {derived}{by}"
-    if config.get("incremental_proof") == "sample":
+    if model.settings.incremental_proof == "sample":
         return "  proof: none, a sample of rows (incremental_proof: sample)"
     return f"  proof: {refusal(model.session, model.code, config) or proven}"

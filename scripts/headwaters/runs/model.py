@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 from headwaters.analysis import StrategyFacts, expectations_of, prepared, strategy_of
 from headwaters.platform.nodes import as_tuple
@@ -14,13 +14,14 @@ from headwaters.runs import change_set_cache
 from headwaters.runs.decisions import Refresh
 from headwaters.runs.inputs import with_one_version_each
 from headwaters.runs.session import Config, DbtColumn, DbtRelation, Session
+from headwaters.tables.settings import ModelSettings
 
 
 @dataclass(frozen=True)
 class Model:
     """A model, or one of its hidden tables.
 
-    `code` is its compiled SQL with marked inputs, and `config` its settings; for a model of plain
+    `code` is its compiled SQL with marked inputs, and `config` its config; for a model of plain
     SQL both are derived. `existing` is the relation that the target replaces, or None.
     """
 
@@ -41,6 +42,11 @@ class Model:
         """Return true if its table exists."""
         existing = self.existing
         return existing is not None and bool(existing.is_delta) and not existing.is_view
+
+    @cached_property
+    def settings(self) -> ModelSettings:
+        """Return its settings, typed; `config` has them for macros, with what is derived."""
+        return ModelSettings.of_run(self.config)
 
     @cached_property
     def strategy(self) -> StrategyFacts:
@@ -82,17 +88,17 @@ class Model:
     @property
     def on_gap(self) -> str:
         """Return `rebuild` or `fail`: the reaction of a run to changes that it cannot read."""
-        return str(self.config.get("on_gap") or self.strategy.on_gap)
+        return self.settings.on_gap or self.strategy.on_gap
 
     @property
     def on_foreign_write(self) -> str:
         """Return `rebuild`, `fail` or `warn`: the reaction of a run to rows of another writer."""
-        return str(self.config.get("on_foreign_write") or self.on_gap)
+        return self.settings.on_foreign_write or self.on_gap
 
     @property
     def refresh(self) -> Refresh:
         """Return `auto`, `incremental` or `strict`: the reaction of a run to a replacement."""
-        return cast(Refresh, self.config.get("refresh") or "auto")
+        return self.settings.refresh or "auto"
 
     @cached_property
     def served(self) -> list[str]:
@@ -117,16 +123,12 @@ class Model:
         Return none if the old rows are computed and may differ from the table's. Return none
         without a key, because a run then finds rows by all of their columns.
         """
-        config = self.config
-        may_differ = (
-            config.get("allow_nondeterministic") or config.get("on_lookup_change") == "ignore"
-        )
-        if not self.keys or (self.strategy.computes_old_rows and may_differ):
+        if not self.keys or (self.strategy.computes_old_rows and self.settings.keeps_results):
             return []
         known = {name.lower() for name in self.keys}
         columns: list[str] = []
         for setting in ("partition_by", "cluster_by", "prune_by"):
-            for column in names_in(config, setting):
+            for column in names_in(self.config, setting):
                 if column.lower() not in known:
                     columns.append(column)
                     known.add(column.lower())

@@ -120,7 +120,7 @@ def _plan_of_inputs(model: Model, state: TableState, known: AppliedVersions, pla
     decision = deciding.of_changes(plan.rows)
     if decision:
         return plan.decided(decision)
-    limit = deciding.limit_of_whole(model.config.get("whole_below"))
+    limit = deciding.limit_of_whole(model.settings.whole_below)
     if limit > plan.rows and not plan.patch and _may_compare(model):
         plan = _with_size(model, plan)
         assert plan.size is not None
@@ -157,7 +157,7 @@ def _may_compare(model: Model) -> bool:
     compare exactly.
     """
     strategy = model.strategy.name
-    if not deciding.may_compare(strategy, model.config, model.has_expectations):
+    if not deciding.may_compare(strategy, model.settings, model.has_expectations):
         return False
     if strategy != "replace":
         return True
@@ -184,7 +184,7 @@ def _with_ranges(model: Model, plan: Plan) -> tuple[Plan, Obstacle | None]:
     Also return the reason that the changes cannot be applied, or None.
     """
     session, config = model.session, model.config
-    follows_lookups = config.get("on_lookup_change", "rebuild") == "rebuild"
+    follows_lookups = model.settings.on_lookup_change != "ignore"
     ranges, lookups = dict(plan.ranges), dict(plan.lookups)
     plan = replace(plan, ranges=ranges, lookups=lookups)
     assert plan.holds is not None
@@ -254,7 +254,7 @@ def _keeps_meaning(model: Model, plan: Plan, added: list[str]) -> bool:
 
 def _cheaper_way(model: Model, plan: Plan) -> Plan:
     """Decide by the share of changed rows: apply the changes, or replace the table."""
-    above = model.config.get("replace_above")
+    above = model.settings.replace_above
     if deciding.is_small_change(plan.rows):
         return plan.decided(deciding.of_share(plan.rows, None, above))
     work = Work(model, plan, _no_hidden_tables)

@@ -38,7 +38,7 @@ def require_proof(model: Model, plan: Plan) -> Model:
         if plan.choice == "replace" and not plan.same_sql and noted == proof_of(model, plan.inputs):
             config = {**model.config, "derivation": {**derivation, "of": None}}
             return replace(model, config=config)
-    elif model.config.get("incremental_proof") == "sample":
+    elif model.settings.incremental_proof == "sample":
         model.session.warn(
             f"{model.target}: incremental_proof is sample, so nothing proves that an incremental "
             "run leaves what a full refresh would have left; a thousand rows are tried where its "

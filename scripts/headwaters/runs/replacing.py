@@ -50,7 +50,7 @@ def replace_table(model: Model, plan: Plan) -> Replacement:
     checks.check_input_columns(model, plan.inputs)
     columns = connection.columns(sql)
     checks.check_columns(model, columns, plan.inputs)
-    if model.config.get("incremental_proof") == "sample" and not plan.same_sql:
+    if model.settings.incremental_proof == "sample" and not plan.same_sql:
         checks.check_by_rows(model, plan.inputs, columns)
     checks.refuse_keys_of_lookups(model, plan.inputs)
     properties = properties_of_replacement(model, plan, columns)

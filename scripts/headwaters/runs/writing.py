@@ -71,7 +71,7 @@ def _write_by_key(
         for name in change_set_cache.followers(model.unique_id, session.graph)
         if name not in served
     ]
-    way = way_of_writing(vars(look), model.config.get("apply_by"), engine, len(followers))
+    way = way_of_writing(vars(look), model.settings.apply_by, engine, len(followers))
     run, beside, present = signature(session.run_id), model.beside_names, changed
     if way.way == "insert":
         connection.execute(sql("hw_insert_sql", model.target, stage, beside, run))

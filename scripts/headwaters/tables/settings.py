@@ -169,6 +169,16 @@ class ModelSettings(Settings):
         """Parse the settings of a node. Raises ValidationError if `value_problems` yields any."""
         return cls.model_validate(given_settings(config))
 
+    @classmethod
+    def of_run(cls, config: Config) -> Self:
+        """Return the settings in the config of a run, which does not read `meta`."""
+        return cls.model_validate(config)
+
+    @property
+    def keeps_results(self) -> bool:
+        """Return true if rows keep the results of the run that wrote them."""
+        return bool(self.allow_nondeterministic) or self.on_lookup_change == "ignore"
+
 
 # Names that count only in a config: dbt's, and a word that people use in `meta`.
 OF_CONFIG = frozenset({"incremental_strategy", "unique_key", "refresh"})

@@ -22,6 +22,7 @@ from headwaters.runs.decisions import (
     of_share,
     of_size,
 )
+from headwaters.tables.settings import ModelSettings
 
 RECORDED = Path(__file__).resolve().parents[3] / "benchmarks" / "results" / "incremental.jsonl"
 
@@ -107,8 +108,8 @@ def test_a_followed_table_is_compared_unless_most_rows_differed(
 def test_tables_that_keep_rows_are_not_compared(
     strategy: str, config: dict[str, Any], compares: bool
 ) -> None:
-    assert may_compare(strategy, config, has_expectations=False) is compares
-    assert not may_compare(strategy, config, has_expectations=True)
+    assert may_compare(strategy, ModelSettings.of_run(config), has_expectations=False) is compares
+    assert not may_compare(strategy, ModelSettings.of_run(config), has_expectations=True)
 
 
 def test_a_small_table_is_computed_in_full() -> None:

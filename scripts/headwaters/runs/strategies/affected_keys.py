@@ -83,7 +83,7 @@ class AffectedKeys(Keyed):
         """Return the rows of the first input that has the key."""
         direct = [spec for spec in affected_inputs(inputs) if not spec.get("via")]
         spec = next((one for one in direct if one["version"] is not None), None)
-        if self.config.get("allow_nondeterministic") or spec is None:
+        if self.settings.allow_nondeterministic or spec is None:
             return None
         return Tried(spec, f"xxhash64({named(list(spec['key'].values()))})")
 

@@ -96,7 +96,7 @@ class Strategy:
     def __init__(self, model: Model) -> None:
         """Prepare to maintain a model."""
         self.model = model
-        self.config = model.config
+        self.config, self.settings = model.config, model.settings
         self.sql = model.session.macros
         self.connection = model.session.connection
 

@@ -53,7 +53,7 @@ class ChangeFeed(Strategy):
     def tried_rows(self, inputs: Sequence[Spec]) -> Tried | None:
         """Return rows of the followed input."""
         spec = followed(inputs)
-        if self.config.get("allow_nondeterministic") or spec["version"] is None:
+        if self.settings.allow_nondeterministic or spec["version"] is None:
             return None
         return Tried(spec, "monotonically_increasing_id()")
 

@@ -94,7 +94,7 @@ class SignedSum(Strategy):
 
     def _measures(self, columns: Sequence[DbtColumn]) -> list[DbtColumn]:
         """Return the columns that are sums."""
-        derived = self.config.get("derived") or {}
+        derived = self.settings.derived or {}
         others = {name.lower() for name in (*names_in(self.config, "unique_key"), *derived)}
         measures = [column for column in columns if column.name.lower() not in others]
         for column in measures:
@@ -114,7 +114,7 @@ class SignedSum(Strategy):
         return measures
 
     def _with_derived(self, sql: str) -> str:
-        derived = self.config.get("derived") or {}
+        derived = self.settings.derived or {}
         columns = [
             f"{self.sql('hw_ended', expression)} as {identifier(name)}"
             for name, expression in derived.items()
