@@ -165,7 +165,7 @@ def test_arrow_carries_every_value_that_a_stage_carries(spark: Any) -> None:
         for name in ("a", "b")
     )
     assert got == want
-    carrying.hide(spark, "carried__rows")
+    spark.catalog.dropGlobalTempView("carried__rows")
     assert spark.sql("show views in global_temp like 'carried__rows'").collect() == []
     spark.sql("drop schema carried cascade")
 

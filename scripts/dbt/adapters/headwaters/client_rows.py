@@ -1,8 +1,4 @@
-"""Rows between Spark and the client: collected as Arrow, and shown to Spark as a view.
-
-The view is a global one: every session of the same Spark can drop it. A run that takes over from
-another one can thus prevent that one from writing, as it does by dropping a staging table.
-"""
+"""Rows between Spark and the client: collected as Arrow, and shown to Spark as a view."""
 
 from __future__ import annotations
 
@@ -69,13 +65,3 @@ def collect(frame: Any, keys: Collection[str]) -> ClientRows | None:
 def show(spark: Any, name: str, rows: ClientRows) -> None:
     """Show rows to Spark as a global temporary view."""
     spark.createDataFrame(rows.table, rows.schema).createOrReplaceGlobalTempView(name)
-
-
-def shown(spark: Any) -> list[str]:
-    """Return the names of global temporary views, and of the session's own."""
-    return [table.name for table in spark.catalog.listTables("global_temp")]
-
-
-def hide(spark: Any, name: str) -> None:
-    """Drop a global temporary view, if there is one."""
-    spark.catalog.dropGlobalTempView(name)

@@ -13,9 +13,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from multiprocessing.context import SpawnContext
 from pathlib import Path
 from types import ModuleType
@@ -33,6 +31,7 @@ from dbt.adapters.headwaters.connections import (
 )
 from dbt.adapters.headwaters.relation import HeadwatersRelation
 from dbt.adapters.headwaters.runs import Runs, raises_dbt_errors
+from dbt.adapters.headwaters.views import Views
 from dbt.adapters.spark.impl import SparkAdapter, SparkConfig
 from dbt_common.contracts.config.base import MergeBehavior
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
@@ -41,7 +40,7 @@ from dbt_common.invocation import get_invocation_id
 from headwaters import analysis
 from headwaters.platform import dbt_compat, names, nodes, text, units
 from headwaters.platform.arguments import check_arguments
-from headwaters.platform.errors import UserError, WorkError, first_line
+from headwaters.platform.errors import UserError, first_line
 from headwaters.platform.problems import Problem
 from headwaters.platform.spark_mistakes import SqlText
 from headwaters.platform.spark_version import NO_GRANTS, SETTINGS_OF_RESULTS
@@ -54,7 +53,6 @@ from headwaters.runs import (
     view_definitions,
 )
 from headwaters.runs.change_set_cache import ChangeSetCache
-from headwaters.runs.client_rows import ClientRows, orphaned
 from headwaters.runs.histories import COMMITS, Histories
 from headwaters.runs.no_op_cache import NewestCommit, NoOpCache
 from headwaters.runs.view_definitions import OtherSetting, View
@@ -124,74 +122,6 @@ class Answer:
 
     rows: Any
     failure: str | None
-
-
-class Views:
-    """The global temporary views of an invocation, over rows in the client's memory."""
-
-    def __init__(self, credentials: Any) -> None:
-        """Show nothing yet."""
-        self._credentials = credentials
-        self._shown: set[str] = set()
-        self._has_shown = False
-        self._is_shared: bool | None = None
-
-    @property
-    def is_shared(self) -> bool:
-        """Return true if every run of the lake sees these views: see `session.is_shared`."""
-        if self._credentials.method != "session":
-            return False
-        if self._is_shared is None:
-            from dbt.adapters.headwaters import session  # `dbt parse` needs no pyspark.sql
-
-            self._is_shared = session.is_shared(*self._session)
-        return self._is_shared
-
-    def type_of_query(self, sql: str) -> str:
-        """Return the type of a query's rows, as Spark writes it."""
-        from dbt.adapters.headwaters import session
-
-        return session.type_of_query(*self._session, sql)
-
-    def columns_of(self, sql: str) -> list[Any]:
-        """Return the columns of a query."""
-        from dbt.adapters.headwaters import session
-
-        return [
-            HeadwatersAdapter.Column.create(name, kind)
-            for name, kind in session.columns_of_query(*self._session, sql)
-        ]
-
-    def show(self, name: str, rows: ClientRows) -> None:
-        """Show rows to Spark under a name. Before the first ones, drop those of killed runs."""
-        from dbt.adapters.headwaters import session
-
-        if not self._has_shown:
-            self._has_shown = True
-            for orphan in orphaned(session.shown(*self._session), datetime.now(UTC)):
-                self.hide(orphan)
-        self._shown.add(name)
-        session.show(*self._session, name, rows)
-
-    def hide(self, name: str) -> None:
-        """Drop a view of this run or of another one, if there is one."""
-        if not self.is_shared:
-            return
-        from dbt.adapters.headwaters import session
-
-        session.hide(*self._session, name)
-        self._shown.discard(name)
-
-    def hide_all(self) -> None:
-        """Drop the views that failed runs have left, at the end of a command."""
-        for name in sorted(self._shown):
-            with suppress(DbtRuntimeError, UserError, WorkError):  # Spark may have ended
-                self.hide(name)
-        self._shown.clear()
-
-    @property
-    def _session(self) -> tuple[Mapping[str, str], Path]:
-        return self._credentials.server_side_parameters, self._credentials.folder
 
 
 def _refuse(problems: Iterable[Problem]) -> None:

@@ -142,53 +142,18 @@ def shared_session(settings: Mapping[str, str], lake: Path) -> Any:
         return session_of(_sessions, settings, lake)
 
 
-def rows_of(settings: Mapping[str, str], lake: Path, sql: str) -> list[Any]:
-    """Return the rows of a small statement that belongs to no model.
-
-    Run it in the session of these settings. Raise DbtRuntimeError with Spark's message in one line.
-    """
+@contextmanager
+def spark_of(settings: Mapping[str, str], lake: Path) -> Iterator[Any]:
+    """Yield that session; raise its errors as DbtRuntimeError with Spark's message in one line."""
     spark = shared_session(settings, lake)
     with short_errors(DbtRuntimeError, lake):
-        return list(spark.sql(sql).collect())
-
-
-def type_of_query(settings: Mapping[str, str], lake: Path, sql: str) -> str:
-    """Return the type of a query's rows, as Spark writes it."""
-    with _of_session(settings, lake) as spark:
-        return str(spark.sql(sql).schema.simpleString())
-
-
-def columns_of_query(settings: Mapping[str, str], lake: Path, sql: str) -> list[tuple[str, str]]:
-    """Return names and types of a query's columns."""
-    with _of_session(settings, lake) as spark:
-        fields = spark.sql(sql).schema.fields
-        return [(field.name, field.dataType.simpleString()) for field in fields]
-
-
-def show(settings: Mapping[str, str], lake: Path, name: str, rows: ClientRows) -> None:
-    """Show rows to Spark as a global temporary view."""
-    with _of_session(settings, lake) as spark:
-        client_rows.show(spark, name, rows)
-
-
-def shown(settings: Mapping[str, str], lake: Path) -> list[str]:
-    """Return the names of temporary views."""
-    with _of_session(settings, lake) as spark:
-        return client_rows.shown(spark)
-
-
-def hide(settings: Mapping[str, str], lake: Path, name: str) -> None:
-    """Drop a global temporary view, if there is one."""
-    with _of_session(settings, lake) as spark:
-        client_rows.hide(spark, name)
-
-
-@contextmanager
-def _of_session(settings: Mapping[str, str], lake: Path) -> Iterator[Any]:
-    with _lock:
-        spark = session_of(_sessions, settings, lake)
-    with short_errors(DbtRuntimeError, lake):
         yield spark
+
+
+def rows_of(settings: Mapping[str, str], lake: Path, sql: str) -> list[Any]:
+    """Return the rows of a small statement that belongs to no model."""
+    with spark_of(settings, lake) as spark:
+        return list(spark.sql(sql).collect())
 
 
 def is_shared(settings: Mapping[str, str], lake: Path) -> bool:
