@@ -38,11 +38,7 @@
 {#- Lists the dependents of a table: of this project the nodes that are built from it and the streams that read or write it; of all schemas
     its shallow clones and the tables that follow it. -#}
 {% macro hw_dependents(target) %}
-    {%- set dependents = [] -%}
-    {%- for node in graph.nodes.values() | list + graph.exposures.values() | list if target.node
-        and node.resource_type in ['model', 'exposure', 'snapshot'] and target.node.unique_id in node.depends_on.nodes -%}
-        {%- do dependents.append(node.resource_type ~ ' ' ~ node.name) -%}
-    {%- endfor -%}
+    {%- set dependents = adapter.named_tables.dependents_of(graph, target.node) -%}
     {%- for source in graph.sources.values() if adapter.nodes.setting(source.config, 'stream') and source.schema == target.schema
         and target.identifier in [source.identifier, source.identifier ~ '_quarantine'] -%}
         {%- do dependents.append('the stream ' ~ source.name ~ ', which writes it') -%}
@@ -52,7 +48,7 @@
     {%- endfor -%}
     {%- set states = hw_states_of_all({}) -%}
     {%- for clone in hw_clones_of(target, states) -%}{%- do dependents.append('shallow clone ' ~ clone.name) -%}{%- endfor -%}
-    {%- set ours = hw_followers(target) -%}
+    {%- set ours = adapter.named_tables.followers_of(graph, target.node) -%}
     {%- for other in hw_readers_of(target, states) if other not in ours -%}
         {%- do dependents.append(other ~ ', which follows it') -%}
     {%- endfor -%}

@@ -2,7 +2,7 @@
     Delta table, such as a backup. Returns name, relation (quoted), schema, identifier, node (none if the project does not declare it),
     detail, version. -#}
 {% macro hw_target(operation, table) %}
-    {%- set parts = hw_named_table(operation, table) -%}
+    {%- set parts = adapter.named_tables.named_table(graph, operation, table) -%}
     {%- set schemas = run_query('show schemas').columns[0].values() -%}
     {%- set found = adapter.get_relation(none, parts.schema, parts.identifier) if parts.schema in schemas else none -%}
     {%- if found is none -%}
@@ -19,33 +19,6 @@
         'node': parts.node,
         'detail': detail, 'version': hw_newest_commit(relation).version, 'found': found,
     }) }}
-{% endmacro %}
-
-
-{#- Resolves a name: schema, identifier, node (none if the project does not declare it), and the names that the project declares. -#}
-{% macro hw_named_table(operation, table) %}
-    {%- set parts = namespace(schema=none, identifier=none, node=none) -%}
-    {%- set names = [] -%}
-    {%- set meant = {} -%}
-    {%- for node in graph.nodes.values() | list + graph.sources.values() | list if node.resource_type in ['source', 'model', 'seed'] -%}
-        {%- do names.append(hw_names_of(node)[0]) -%}
-        {%- if table in hw_names_of(node) -%}
-            {%- do meant.update({node.schema ~ '.' ~ (node.identifier or node.alias): node}) -%}
-        {%- endif -%}
-    {%- endfor -%}
-    {%- if meant | length > 1 and table not in meant -%}
-        {{ hw_raise('AMBIGUOUS_TABLE', operation ~ ": '" ~ table ~ "' is the name of " ~ meant | sort | join(' and of ')
-            ~ ': write the one that is meant. Nothing was changed.') }}
-    {%- elif meant -%}
-        {%- set parts.node = meant.get(table) or meant.values() | first -%}
-        {%- set parts.schema = parts.node.schema -%}
-        {%- set parts.identifier = parts.node.identifier or parts.node.alias -%}
-    {%- endif -%}
-    {%- if not parts.schema and table is string and '.' in table -%}
-        {%- set parts.schema = table.split('.', 1)[0] -%}
-        {%- set parts.identifier = table.split('.', 1)[1] -%}
-    {%- endif -%}
-    {{ return({'schema': parts.schema, 'identifier': parts.identifier, 'node': parts.node, 'names': names}) }}
 {% endmacro %}
 
 
@@ -144,18 +117,8 @@
 
 
 {#- Lists the followers of a table, which apply a repair in their next run. -#}
-{% macro hw_followers(target) %}
-    {%- set followers = [] -%}
-    {%- for node in graph.nodes.values() if target.node and node.resource_type == 'model'
-        and target.node.unique_id in node.depends_on.nodes -%}
-        {%- do followers.append(node.schema ~ '.' ~ node.alias) -%}
-    {%- endfor -%}
-    {{ return(followers | sort) }}
-{% endmacro %}
-
-
 {% macro hw_followers_line(target) %}
-    {%- set followers = hw_followers(target) -%}
+    {%- set followers = adapter.named_tables.followers_of(graph, target.node) -%}
     {{ return(['  the next run takes it to ' ~ followers | join(', ')] if followers else []) }}
 {% endmacro %}
 

@@ -1,5 +1,5 @@
-{#- Returns the differences between a table and its declaration, as a list of `Change`s (scripts/headwaters/tables/drift.py), and their
-    statements. `detail` is the table's row of DESCRIBE DETAIL. -#}
+{#- Returns the differences between a table and its declaration, as a list of `TableDifference`s (scripts/headwaters/tables/drift.py), and
+    their statements. `detail` is the table's row of DESCRIBE DETAIL. -#}
 {% macro hw_drift(declared, detail) %}
     {%- set drift = adapter.drift.drift_of(declared, detail) -%}
     {%- if drift.problem -%}{{ hw_raise('CLUSTERED_TABLE', drift.problem) }}{%- endif -%}
