@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from headwaters.platform.checkpoint import Pending
-from headwaters.streams.ingestion.status import Status, as_json, show
+from headwaters.platform.project import Project
+from headwaters.streams.contract import parse_contract
+from headwaters.streams.ingestion.status import Status, as_json, show, status
 
+ROOT = Path(__file__).resolve().parents[2]
 STATES = [
     Status(
         name=f"contract_changes_of_{what}",
@@ -57,5 +63,41 @@ def test_a_program_gets_json() -> None:
         "pending": {"number": 3, "unit": "files", "size": 10, "unfinished": False},
         "interrupted": False,
         "error": None,
+        "has_landed": True,
     }
     assert (second["pending"], second["error"]) == (None, STATES[1].error)
+
+
+def test_an_unused_stream_has_never_landed_and_no_error(
+    tmp_path: Path, new_project: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADWATERS_LAKE", str(tmp_path / "lake"))
+    project = Project(new_project({}), ROOT / "profiles")
+    stream = {"from": "files", "path": "landing/orders", "format": "csv"}
+    source = {
+        **{"name": "orders", "schema": "bronze", "identifier": "orders", "columns": {}},
+        **{"original_file_path": "models/bronze/orders.yml", "source_name": "bronze"},
+        "config": {"meta": {"stream": stream}},
+        "columns": {"id": {"name": "id", "data_type": "bigint"}},
+    }
+    contract = parse_contract(source)
+    unused = status(project, contract)
+    assert (unused.has_landed, unused.error, unused.behind) == (False, None, "never landed")
+    out = io.StringIO()
+    show([unused], Console(file=out, width=80))
+    assert "never landed" in out.getvalue() and "HW_" not in out.getvalue()
+    folder = tmp_path / "lake" / "landing" / "orders"
+    folder.mkdir(parents=True)
+    (folder / "a.csv").write_text("id\n1\n")
+    waiting = status(project, contract)
+    assert (waiting.has_landed, waiting.error) == (True, None)
+    assert waiting.behind.startswith("1 file")
+
+
+def test_a_narrow_terminal_cuts_no_name() -> None:
+    out = io.StringIO()
+    show(STATES, Console(file=out, width=80, force_terminal=True, color_system=None))
+    cells = out.getvalue().split(f"{STATES[1].name}: ")[0]
+    assert "…" not in cells
+    first = "".join(line.split(" ")[0] for line in cells.splitlines())
+    assert all(state.name in first for state in STATES)

@@ -40,6 +40,7 @@ class ReportedStream:
     """A stream: rows in bronze, open records in quarantine by reason, and its backlog.
 
     `error` is the reason of its last failure. `batches` are the newest ones, oldest first.
+    `has_landed` is false if nothing was ever read and the input does not exist.
     """
 
     name: str
@@ -53,6 +54,7 @@ class ReportedStream:
     last_batch: datetime | None
     batches: tuple[Batch, ...] = ()
     settled: int = 0
+    has_landed: bool = True
 
     @property
     def quarantined(self) -> int | None:

@@ -257,6 +257,7 @@ class Gatherer:
             last_batch=told.last,
             batches=tuple(batches.get(contract.name, ())[-MOST_BATCHES:]),
             settled=told.settled,
+            has_landed=told.has_landed,
         )
 
     def _journal(self) -> dict[str, list[Batch]]:

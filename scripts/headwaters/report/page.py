@@ -238,6 +238,8 @@ def _stream(stream: ReportedStream) -> StreamRow:
         said = Said("warn", "a batch is not finished")
     elif batches and batches[-1].quarantined and stream.quarantined != 0:
         said = Said("warn", "quarantined")
+    elif not stream.has_landed:
+        said = Said("quiet", "never landed")
     elif stream.backlog is None:
         said = Said("quiet", "backlog unknown")
     else:

@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from headwaters.review.facts import Finding
@@ -58,6 +59,8 @@ def subtracted(
 def _lint(root: Path, files: Sequence[str]) -> dict[str, list[tuple[str, int]]] | str:
     if not files:
         return {}
+    if find_spec("sqlfluff") is None:
+        return "sqlfluff is not installed: `pip install sqlfluff`"
     done = subprocess.run(
         [sys.executable, "-m", "sqlfluff", "lint", "--format", "json", "--nocolor", *files],
         cwd=root,

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from headwaters.analysis import called
 from headwaters.platform.spark_version import SETTINGS_OF_RESULTS
 
 _BUILT_BY = re.compile(r"/\* built by (\[.*\]) \*/\n")
+# The settings of the model with which the text begins.
+_OF_MODEL = ("its strategy", "unique_key", "latest_by")
 _UNSTABLE = ("Create Time:", "Owner:", "Comment:")
 
 
@@ -39,17 +42,34 @@ def definitions(
 
 
 def changed_settings(built_by: str, would_be_built_by: str) -> list[str]:
-    """Describe the session settings that differ between two texts of `built_by`."""
-    before, now = _settings(built_by), _settings(would_be_built_by)
-    return [
-        f"{name} was {before[name]} and is {now[name]}"
+    """Describe the strategy, key and session settings that differ between two `built_by` texts."""
+    before, now = _head(built_by), _head(would_be_built_by)
+    pairs = [
+        (name, old, new)
+        for name, old, new in zip(_OF_MODEL, before, now, strict=False)
+        if isinstance(old, str | list) and type(old) is type(new)
+    ]
+    settings, others = _settings(before), _settings(now)
+    pairs += [
+        (name, settings[name], others[name])
         for name in SETTINGS_OF_RESULTS
-        if name in before and name in now and before[name] != now[name]
+        if name in settings and name in others
+    ]
+    return [
+        f"{name} was {_text(old)} and is {_text(new)}" for name, old, new in pairs if old != new
     ]
 
 
-def _settings(built_by: str) -> dict[str, str]:
-    """Return the settings in a text, or none for a text of an older release."""
+def _head(built_by: str) -> list[Any]:
+    """Return the settings in the first line of a text, or none for a text of an older release."""
     head = _BUILT_BY.match(built_by)
-    found: dict[str, str] = json.loads(head[1])[-1]["settings"] if head else {}
+    return list(json.loads(head[1])) if head else []
+
+
+def _settings(head: Sequence[Any]) -> dict[str, str]:
+    found: dict[str, str] = head[-1]["settings"] if head else {}
     return found
+
+
+def _text(value: str | list[str]) -> str:
+    return value if isinstance(value, str) else ", ".join(value) or "none"

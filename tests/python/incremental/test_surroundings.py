@@ -50,6 +50,18 @@ def test_settings_that_differ_are_named_where_both_texts_have_them() -> None:
         assert changed_settings(older, zones[1]) == []
 
 
+def test_a_strategy_or_key_that_differs_is_named() -> None:
+    def built_by(strategy: str, *keys: str) -> str:
+        what = [strategy, [*keys], [], {}, {"settings": {ZONE: "UTC"}}]
+        return f"/* built by {json.dumps(what)} */\nselect 1"
+
+    assert changed_settings(built_by("replace"), built_by("affected_keys", "a", "b")) == [
+        "its strategy was replace and is affected_keys",
+        "unique_key was none and is a, b",
+    ]
+    assert changed_settings(built_by("replace", "a"), built_by("replace", "a")) == []
+
+
 PROJECT = """
 name: surroundings
 version: 0.1.0

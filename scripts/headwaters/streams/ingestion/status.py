@@ -29,6 +29,7 @@ class Status:
     `quarantined` are the open records in quarantine, without the settled ones.
 
     `pending` is None if unknown. `interrupted` is true if a batch was planned and not completed.
+    `has_landed` is false if nothing was ever read and the input does not exist: no error.
     """
 
     name: str
@@ -43,10 +44,13 @@ class Status:
     interrupted: bool
     error: str | None
     settled: int = 0
+    has_landed: bool = True
 
     @property
     def behind(self) -> str:
         """Return the backlog as text."""
+        if not self.has_landed:
+            return "never landed"
         known = "unknown" if self.pending is None else str(self.pending)
         return f"{known}{', an interrupted batch' * self.interrupted}"
 
@@ -54,15 +58,17 @@ class Status:
 def status(project: Project, contract: Contract) -> Status:
     """Return the state of one stream. If its source does not answer, that is its error."""
     stream = Stream.of(project, contract)
-    position = ""
+    bronze, quarantine = snapshot(stream.bronze), snapshot(stream.quarantine)
+    bad = counted(stream.quarantine)
+    position, has_landed = "", True
     try:
         refresh_backlog(stream)
         position = source_of(stream).position() if stream.checkpoint.committed >= 0 else ""
         error = stream.checkpoint.error
     except CodedError as problem:
-        stream.pending, error = None, str(problem)
-    bronze, quarantine = snapshot(stream.bronze), snapshot(stream.quarantine)
-    bad = counted(stream.quarantine)
+        is_used = stream.checkpoint.committed >= 0 or bronze is not None
+        has_landed = is_used or problem.code != "HW_NO_INPUT"
+        stream.pending, error = None, str(problem) if has_landed else None
     return Status(
         name=contract.name,
         source=source_of(stream).describe(),
@@ -76,6 +82,7 @@ def status(project: Project, contract: Contract) -> Status:
         interrupted=stream.checkpoint.unfinished,
         error=error,
         settled=bad.settled if bad else 0,
+        has_landed=has_landed,
     )
 
 
@@ -83,11 +90,11 @@ def show(states: Sequence[Status], console: Console | None = None) -> None:
     """Print the streams as a table, and their errors below it."""
     table = Table(box=None, pad_edge=False)
     for title in ("stream", "source"):
-        table.add_column(title)
+        table.add_column(title, overflow="fold")
     for title in ("batches", "rows", "quarantined", "MB"):
-        table.add_column(title, justify="right")
+        table.add_column(title, justify="right", overflow="fold")
     for title in ("read up to", "behind", "last batch"):
-        table.add_column(title)
+        table.add_column(title, overflow="fold")
     for state in states:
         table.add_row(
             state.name,
@@ -99,6 +106,7 @@ def show(states: Sequence[Status], console: Console | None = None) -> None:
             state.position,
             state.behind,
             ago(state.last, datetime.now(UTC)),
+            style=None if state.has_landed else "bright_black",
         )
     console = console or Console()
     if not console.is_terminal:
