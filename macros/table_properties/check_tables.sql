@@ -4,5 +4,8 @@
     {%- if execute -%}
         {%- set problems = adapter.checks.graph_problems(graph.nodes, graph.sources, project_name) -%}
         {%- if problems -%}{{ hw_raise_problems(problems) }}{%- endif -%}
+        {%- for line in adapter.contracts.missing_columns(graph.nodes, selected_resources) -%}
+            {%- do exceptions.warn(line) -%}
+        {%- endfor -%}
     {%- endif -%}
 {% endmacro %}

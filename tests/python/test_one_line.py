@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+from headwaters.platform import dbt_compat
 from headwaters.platform.spark_errors import conditions, one_line
 
+ROOT = Path(__file__).resolve().parents[2]
 CLASSIC = """[TABLE_OR_VIEW_NOT_FOUND] There is no `a`. SQLSTATE: 42P01; line 1 pos 14;
 'Project [*]
 +- 'UnresolvedRelation [a], [], false
@@ -73,3 +78,32 @@ def test_conditions_are_those_of_the_error_and_of_what_it_says() -> None:
     classed = "[KAFKA_DATA_LOSS.INITIAL_OFFSET_NOT_FOUND_FOR_PARTITION] Some data may be lost"
     assert "KAFKA_DATA_LOSS" in conditions(RuntimeError(classed))
     assert conditions(RuntimeError("nothing [of] Spark's")) == set()
+
+
+def test_an_error_of_a_macro_is_one_line_below_one_heading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {
+        "dbt_project.yml": 'name: shop\nversion: "1.0"\nprofile: headwaters\n',
+        "macros/inner.sql": (
+            "{% macro inner() %}{{ hw_raise('ARGUMENT', 'wrong thing') }}{% endmacro %}"
+        ),
+        "macros/outer.sql": "{% macro outer() %}{{ inner() }}{% endmacro %}",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    options = ["--no-use-colors", "--profiles-dir", str(ROOT / "profiles")]
+    errors: list[str] = []
+
+    def listen(event: Any) -> None:
+        if event.info.level == "error":
+            errors.append(event.info.msg)
+
+    arguments = ["run-operation", "outer", *options]
+    assert not dbt_compat.run(arguments, listen=listen).success
+    assert errors == [
+        "Encountered an error while running operation: Compilation Error\n"
+        "  [HW_ARGUMENT] wrong thing"
+    ]

@@ -7,6 +7,7 @@ import re
 import signal
 import threading
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from multiprocessing.context import SpawnContext
 from pathlib import Path
@@ -177,6 +178,20 @@ class HeadwatersConnectionManager(SparkConnectionManager):
         _, wrapper = super().add_query(self._add_query_comment(sql), auto_begin=False)
         rows: ClientRows | None = wrapper._cursor.client_rows(keys)
         return rows
+
+    @contextmanager
+    def exception_handler(self, sql: str) -> Iterator[None]:
+        """Raise errors of dbt as they are; dbt-spark would wrap them, with a second heading."""
+        failure: DbtRuntimeError | None = None
+        with super().exception_handler(sql):
+            try:
+                yield
+            except Interrupted:
+                raise
+            except DbtRuntimeError as error:
+                failure = error
+        if failure is not None:
+            raise failure
 
     @classmethod
     def open(cls, connection: Connection) -> Connection:

@@ -22,6 +22,7 @@ from typing import Any
 from dbt.adapters.base.meta import available
 from dbt.adapters.contracts.connection import AdapterResponse
 from dbt.adapters.events.logging import AdapterLogger
+from dbt.adapters.headwaters import errors
 from dbt.adapters.headwaters.__version__ import version
 from dbt.adapters.headwaters.columns import HeadwatersColumn
 from dbt.adapters.headwaters.connections import (
@@ -29,12 +30,13 @@ from dbt.adapters.headwaters.connections import (
     current,
     end_on_interrupt,
 )
+from dbt.adapters.headwaters.errors import OneLineError
 from dbt.adapters.headwaters.relation import HeadwatersRelation
 from dbt.adapters.headwaters.runs import Runs, raises_dbt_errors
 from dbt.adapters.headwaters.views import Views
 from dbt.adapters.spark.impl import SparkAdapter, SparkConfig
 from dbt_common.contracts.config.base import MergeBehavior
-from dbt_common.exceptions import CompilationError, DbtRuntimeError
+from dbt_common.exceptions import DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
 
 from headwaters import analysis
@@ -62,6 +64,7 @@ from headwaters.tables import (
     commits,
     drift,
     maintenance,
+    model_contracts,
     named_tables,
     outer,
     policy,
@@ -128,7 +131,7 @@ class Answer:
 def _refuse(problems: Iterable[Problem]) -> None:
     """Raise all problems, one a line; return if there are none."""
     if lines := "\n".join(map(str, problems)):
-        raise CompilationError(lines)
+        raise OneLineError(lines)
 
 
 def _variables(config: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -163,6 +166,7 @@ SUBJECTS = {
     "analysis": analysis,
     "checks": checks,
     "commits": commits,
+    "contracts": model_contracts,
     "drift": drift,
     "layout": layout,
     "maintenance": maintenance,
@@ -171,6 +175,7 @@ SUBJECTS = {
     "nodes": nodes,
     "policy": policy,
     "properties": properties,
+    "refusals": errors,
     "snapshots": snapshots,
     "stock": stock,
     "streams": declared_tables,
@@ -194,7 +199,7 @@ class HeadwatersAdapter(SparkAdapter):
         try:
             config.credentials.settle(Path(getattr(config, "project_root", None) or Path.cwd()))
         except UserError as error:
-            raise CompilationError(str(error)) from None
+            raise OneLineError(str(error)) from None
         declared, given = _variables(config)
         _refuse(outer.variable_problems(declared, given))
         self._variables = {**declared, **given}
@@ -273,7 +278,7 @@ class HeadwatersAdapter(SparkAdapter):
             try:
                 check_arguments(macro_name, declared, kwargs)
             except UserError as error:
-                raise CompilationError(str(error)) from None
+                raise OneLineError(str(error)) from None
         return super().execute_macro(
             macro_name, macro_resolver, project, context_override, kwargs, needs_conn
         )
@@ -477,14 +482,14 @@ class HeadwatersAdapter(SparkAdapter):
                 f"{node['name']} ({node['original_file_path']}): a Python model needs method: "
                 f"session, embedded or Spark Connect; this target has {credentials.method}"
             )
-            raise CompilationError(str(UserError("HW_PYTHON_MODEL", text)))
+            raise OneLineError(str(UserError("HW_PYTHON_MODEL", text)))
         from dbt.adapters.headwaters import python_models, session  # `dbt parse` needs no pyspark
 
         spark = session.shared_session(credentials.server_side_parameters, credentials.folder)
         try:
             view = python_models.view_of_model(node, code, spark)
         except UserError as error:
-            raise CompilationError(str(error)) from None
+            raise OneLineError(str(error)) from None
         finally:
             self._histories().discard(None)
         return f"select * from {view}"
@@ -556,7 +561,7 @@ class HeadwatersAdapter(SparkAdapter):
         try:
             value = read_value(given, name, Path.cwd())
         except UserError as error:
-            raise CompilationError(str(error)) from None
+            raise OneLineError(str(error)) from None
         spark, config = dbt_compat.spark_session(self.connections), self.config
         artifacts = [Path(config.project_target_path), Path(config.log_path)]
         self._erasure = Erasure(spark, kind, value, columns, artifacts, config.credentials.folder)

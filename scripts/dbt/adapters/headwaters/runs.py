@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from dbt_common.exceptions import CompilationError
+from dbt.adapters.headwaters.errors import OneLineError
 
 from headwaters.platform.delta_version import NOT_A_DELTA_TABLE
 from headwaters.platform.errors import UserError
@@ -54,7 +54,7 @@ def dbt_errors() -> Iterator[None]:
     try:
         yield
     except (UserError, Unproven) as error:
-        raise CompilationError(str(error)) from None
+        raise OneLineError(str(error)) from None
 
 
 def raises_dbt_errors(function: Callable[P, T]) -> Callable[P, T]:
