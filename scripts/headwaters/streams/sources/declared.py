@@ -27,6 +27,12 @@ class BatchLimits(Part):
     min_records: int | None = Field(default=None, gt=0)
     max_delay: Duration | None = None
 
+    @property
+    def of_files(self) -> dict[str, str]:
+        """Return the limits as options of Spark for files and Delta tables."""
+        limits = {"maxFilesPerTrigger": self.max_files, "maxBytesPerTrigger": self.max_bytes}
+        return {option: str(limit) for option, limit in limits.items() if limit}
+
 
 class StartAt(Part):
     """A starting point between the beginning and the end of the source."""

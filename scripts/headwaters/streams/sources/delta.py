@@ -63,13 +63,8 @@ class Delta(Source):
 
     def read(self, spark: SparkSession) -> DataFrame:
         """Return the table's rows since the checkpoint's start."""
-        stream, declared = self.stream, self.contract.stream
-        batch = declared.batch
-        options: dict[str, str] = {}
-        if batch.max_files:
-            options["maxFilesPerTrigger"] = str(batch.max_files)
-        if batch.max_bytes:
-            options["maxBytesPerTrigger"] = str(batch.max_bytes)
+        stream = self.stream
+        options = self.contract.stream.batch.of_files
         begun = stream.checkpoint.begun().get("version")
         if begun is not None:
             options["startingVersion"] = str(begun + 1)

@@ -56,14 +56,10 @@ class Files(Source):
 
     def read(self, spark: SparkSession) -> DataFrame:
         """Return the lines or rows of files; of files that batches read by name, only the list."""
-        batch = self.contract.stream.batch
         # Spark ignores files a week older than the newest one. A late file must not be lost, nor
         # older files if one has a time in the future. This is longer than any file's age.
         options = {"recursiveFileLookup": "true", "maxFileAge": "100000000d"}
-        if batch.max_files:
-            options["maxFilesPerTrigger"] = str(batch.max_files)
-        if batch.max_bytes:
-            options["maxBytesPerTrigger"] = str(batch.max_bytes)
+        options |= self.contract.stream.batch.of_files
         reader = spark.readStream.options(**options).options(**ANY_NAME)
         raw = self._format.stream_files(reader, f"file://{self.stream.path}")
         return self._with_source_file(raw, "_metadata.file_path")
