@@ -11,15 +11,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
 from random import Random
 from typing import NamedTuple
 
-from headwaters.devkit.samples import parts
 from headwaters.devkit.samples.clock import arrivals, at, milliseconds
+from headwaters.devkit.samples.simulation import Simulation, check_rate, check_share
 from headwaters.platform.errors import UserError
 
-FORMAT = 1
 COLUMNS = (
     "event_time", "event_type", "product_id", "category_id", "category_code", "brand", "price",
     "user_id", "user_session",
@@ -36,7 +34,7 @@ PRODUCTS = 60
 
 
 @dataclass(frozen=True)
-class ClicksConfig:
+class ClicksConfig(Simulation):
     """The settings of the simulation. Raises UserError for an impossible value."""
 
     visits: int = 200
@@ -49,17 +47,8 @@ class ClicksConfig:
         """Check the values."""
         if self.visits < 0:
             raise UserError("HW_ARGUMENT", "--visits counts visits: it cannot be negative")
-        if not self.rate > 0 or math.isinf(self.rate):
-            raise UserError("HW_ARGUMENT", f"--rate is visits a second: {self.rate} is not above 0")
-        if not 0 <= self.bought <= 1:
-            raise UserError(
-                "HW_ARGUMENT", f"--bought is a share of the carts: {self.bought} is not in 0 to 1"
-            )
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Return an identifier of these values, for names of files."""
-        return parts.fingerprint(FORMAT, self)
+        check_rate(self.rate, "visits")
+        check_share("bought", self.bought, "the carts", most=1)
 
 
 @dataclass(frozen=True)

@@ -135,11 +135,12 @@ def simulate_retail(
     streams = {name: ((one.key, one.value) for one in events(config, name)) for name in STREAMS}
     if _sent(streams, to_kafka, to_http, key_from):
         return
-    prefix = f"seed-{config.seed}-{config.fingerprint}"
     for stream, records in streams.items():
         # a file has no tombstones; the deletion before each one is enough
         _told(
-            stream, list(_values(records)), parts.paths((out or _landing()) / stream, prefix, files)
+            stream,
+            list(_values(records)),
+            parts.paths((out or _landing()) / stream, config.prefix, files),
         )
 
 
@@ -168,8 +169,7 @@ def simulate_clicks(
     )
     if _sent({"click_events": records(config)}, to_kafka, to_http, key_from):
         return
-    prefix = f"seed-{config.seed}-{config.fingerprint}"
-    paths = parts.paths((out or _landing()) / "click_events", prefix, files, "csv")
+    paths = parts.paths((out or _landing()) / "click_events", config.prefix, files, "csv")
     _told("click_events", list(clicks(config)), paths, ",".join(COLUMNS))
 
 

@@ -59,8 +59,7 @@ def land(config: FinanceConfig, out: Path, files: int = 4) -> list[Landed]:
     """
     results = []
     for stream, make in STREAMS.items():
-        prefix = f"seed-{config.seed}-{config.fingerprint}"
-        paths = parts.paths(out / stream, prefix, files)
+        paths = parts.paths(out / stream, config.prefix, files)
         results.append(_land(stream, list(make(config)), paths))
     return results
 

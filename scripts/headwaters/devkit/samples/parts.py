@@ -2,35 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
-from dataclasses import fields
-from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from headwaters.platform import atomic_write
 from headwaters.platform.errors import UserError, WorkError
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-
-def fingerprint(version: int, config: DataclassInstance) -> str:
-    """Return eight characters that identify a configuration, a dataclass, by its values.
-
-    `version` is the generator's, which may make other records of the same configuration.
-    """
-    values = [_plain(getattr(config, one.name), one.type) for one in fields(config)]
-    return hashlib.blake2b(repr((version, *values)).encode(), digest_size=4).hexdigest()
-
-
-def _plain(value: Any, declared: Any) -> Any:
-    """Normalize a value: equal values are written alike, and 0 and -0.0 become 0.0 in a float."""
-    if declared in (float, "float"):
-        return value + 0.0
-    return value.astimezone(UTC) if isinstance(value, datetime) else value
 
 
 def paths(folder: Path, prefix: str, files: int, suffix: str = "jsonl") -> list[Path]:

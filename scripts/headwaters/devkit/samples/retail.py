@@ -12,16 +12,14 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache, cached_property
+from functools import cache
 from random import Random
 from typing import Any, Literal, NamedTuple
 
-from headwaters.devkit.samples import parts
 from headwaters.devkit.samples.clock import iso, milliseconds
+from headwaters.devkit.samples.simulation import Simulation, check_share
 from headwaters.platform.errors import UserError
 
-# Part of every file name: raise it when the same arguments give other bytes.
-FORMAT = 1
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000  # in milliseconds, as all times here
 
 FIRST_NAMES = ("Ada", "Ben", "Chloé", "Dmitri", "Emeka", "Fatma", "Grete", "Hiro", "Inês", "Jürgen")
@@ -36,7 +34,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class RetailConfig:
+class RetailConfig(Simulation):
     """The settings of the simulation. Shares are of the events. Raises UserError."""
 
     customers: int = 150
@@ -54,20 +52,8 @@ class RetailConfig:
             raise UserError(
                 "HW_ARGUMENT", "--customers, --products and --days must be at least 1, --orders 0"
             )
-        for name, share in (("duplicates", self.duplicates), ("late", self.late)):
-            if not 0 <= share <= 0.5:
-                raise UserError(
-                    "HW_ARGUMENT", f"--{name} is a share of all events: {share} is not in 0 to 0.5"
-                )
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Return an identifier of these values, for names of files."""
-        return parts.fingerprint(FORMAT, self)
-
-    def random(self, purpose: str) -> Random:
-        """Return one purpose's generator: a change in one does not move another's draws."""
-        return Random(f"{self.seed}:{purpose}")
+        check_share("duplicates", self.duplicates, "all events")
+        check_share("late", self.late, "all events")
 
 
 class LoggedChange(NamedTuple):

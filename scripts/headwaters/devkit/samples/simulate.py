@@ -14,11 +14,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
 from random import Random
 from typing import Any, Literal, NamedTuple
 
-from headwaters.devkit.samples import parts
 from headwaters.devkit.samples.clock import arrivals, at, date, iso, milliseconds
 from headwaters.devkit.samples.population import (
     ACCOUNTS,
@@ -29,12 +27,11 @@ from headwaters.devkit.samples.population import (
     Population,
     money,
 )
+from headwaters.devkit.samples.simulation import Simulation, check_rate, check_share
 from headwaters.platform.errors import UserError
 
 Kind = Literal["ordinary", "late", "correction", "duplicate", "malformed"]
 
-# Part of every file name and identifier: raise it when the same arguments give other bytes.
-FORMAT = 1
 SALARY = "Salary"
 REFUND_SHARE = 0.02
 STAYS_OPEN = 0.08
@@ -45,7 +42,7 @@ MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000  # in milliseconds, as all tim
 
 
 @dataclass(frozen=True)
-class FinanceConfig:
+class FinanceConfig(Simulation):
     """The settings of the simulation. Shares are of `rows` and of `claims`, rounded down.
 
     Raises UserError for an impossible value.
@@ -68,32 +65,19 @@ class FinanceConfig:
             raise UserError(
                 "HW_ARGUMENT", "--rows and --claims count records: they cannot be negative"
             )
-        if not self.rate > 0 or math.isinf(self.rate):
-            raise UserError("HW_ARGUMENT", f"--rate is events a second: {self.rate} is not above 0")
+        check_rate(self.rate, "events")
         shares = {
             name: float(getattr(self, name))
             for name in ("duplicates", "corrections", "late", "malformed")
         }
         for name, share in shares.items():
-            if not 0 <= share <= 0.5:
-                raise UserError(
-                    "HW_ARGUMENT", f"--{name} is a share of all records: {share} is not in 0 to 0.5"
-                )
+            check_share(name, share, "all records")
         if sum(shares.values()) > 0.5:
             raise UserError(
                 "HW_ARGUMENT",
                 "--duplicates, --corrections, --late and --malformed together may be at most half"
                 f" of the records: they are {sum(shares.values()):g}",
             )
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """Return an identifier of these values, for names of files."""
-        return parts.fingerprint(FORMAT, self)
-
-    def random(self, purpose: str) -> Random:
-        """Return one purpose's generator: a change in one does not move another's draws."""
-        return Random(f"{self.seed}:{purpose}")
 
 
 class SentRecord(NamedTuple):
