@@ -202,8 +202,9 @@
             ~ 'still running; a `dbt run` on a later day drops it') -%}
     {%- endfor -%}
     {%- do unread.extend(beside.unread) -%}
-    {%- do unread.append('tables that the project does not declare, schemas of other targets, copies outside the lake') -%}
-    {%- do lines.extend(['  also searched: ' ~ beside.searched ~ ' files of landing folders, checkpoints, logs and artifacts',
+    {%- do unread.append('tables that the project does not declare, pages of reviews and reports elsewhere, '
+        ~ 'schemas of other targets, copies outside the lake') -%}
+    {%- do lines.extend(['  also searched: ' ~ beside.searched ~ ' files of landing folders, checkpoints, logs, artifacts and pages',
         '  not searched: ' ~ unread | join('; ')]) -%}
     {{ return({'found': found, 'lines': lines}) }}
 {% endmacro %}

@@ -7,6 +7,7 @@ import io
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from hypothesis import assume, given
@@ -22,7 +23,7 @@ from headwaters.tables.erasure import (
     mentions,
     verdict,
 )
-from headwaters.tables.erasure_run import read_value
+from headwaters.tables.erasure_run import Erasure, read_value
 
 ZOE = "Zoë/17-9"
 JSON, CSV = Form("json"), Form("csv", columns=("id", "customer", "quantity"))
@@ -243,3 +244,23 @@ def test_a_ledger_without_its_key_tells_nobody() -> None:
     assert keyed_hash(b"k", "account", "A17") != keyed_hash(b"l", "account", "A17")
     assert keyed_hash(b"k", "account", "A17") == keyed_hash(b"k", "account", "A17")
     assert len(keyed_hash(b"k", "account", "A17")) == 64
+
+
+def test_the_copies_of_reviews_and_reports_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = tmp_path / "lake"
+    for folder in ("review_me__base_gold.db/daily", "reviewed.db/daily", "gold.db/daily"):
+        (lake / "warehouse" / folder).mkdir(parents=True)
+    (tmp_path / "review").mkdir()
+    (tmp_path / "review" / "review.md").write_text("| Moreau | 2 |")
+    (tmp_path / "report.html").write_text("<p>12 rows</p>")
+    monkeypatch.chdir(tmp_path)
+    erasure = Erasure(MagicMock(), "customer", "Moreau", ["customer"], [], lake)
+    result = erasure.beside({})
+    assert result.found == [
+        "review_me__base_gold: a review copied rows into it: "
+        "`headwaters sql --write 'drop schema `review_me__base_gold` cascade'`",
+        "review/review.md: mentions it",
+    ]
+    assert result.searched == 2

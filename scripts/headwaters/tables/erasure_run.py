@@ -26,6 +26,8 @@ from urllib.parse import unquote
 from headwaters.platform import atomic_write
 from headwaters.platform.checkpoint import Checkpoint
 from headwaters.platform.errors import UserError
+from headwaters.platform.review_schemas import is_of_review
+from headwaters.platform.text import sql_command
 from headwaters.tables.erasure import (
     Form,
     SubjectMatch,
@@ -43,6 +45,8 @@ REMEDY = (
     "dbt writes the arguments of every command into dbt.log and run_results.json, so name where "
     "the value is: {%s: {env: SUBJECT}}, or {file: path} with a path that only you can read"
 )
+# The default output of `headwaters review` and `headwaters report`, in the project's root.
+PAGES = ("review", "report.html")
 # Larger files are read in several pieces.
 LINE = 64 << 20
 
@@ -402,12 +406,16 @@ class Erasure:
         return not is_number(self._value) and len(self._value) >= 4
 
     def beside(self, landings: Mapping[str, Mapping[str, Any]]) -> Beside:
-        """Search landed files by record, and checkpoints, logs and artifacts as texts.
+        """Search landed files by record, and checkpoints, logs, artifacts and pages as texts.
 
         `landings` has the folder of each stream of files, in the lake, with the keywords of its
-        Form.
+        Form. Schemas of reviews have copies of rows, and are named without a search.
         """
         result = Beside()
+        for folder in sorted(self._lake.glob("warehouse/review_*.db")):
+            if is_of_review(folder.stem):
+                drop = sql_command([f"drop schema `{folder.stem}` cascade"])
+                result.found.append(f"{folder.stem}: a review copied rows into it: `{drop}`")
         for folder, said in landings.items():
             place, form = self._lake / folder, _form(said)
             if not place.is_dir():
@@ -415,6 +423,7 @@ class Erasure:
             for file in _files(place):
                 self._search_records(file, form, result)
         places = [self._lake / "checkpoints", self._lake / "logs", *self._artifacts]
+        places += [Path.cwd() / name for name in PAGES]
         if not self.is_searchable:
             result.pass_over("logs and artifacts: a number or a short value is in each of them", 0)
             places = []
