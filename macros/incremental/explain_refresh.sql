@@ -7,8 +7,9 @@
     {%- set node = nodes[0] -%}
     {%- set strategy = node.config.get('incremental_strategy') -%}
     {%- if node.config.materialized != 'incremental' or not adapter.analysis.strategy_of(node.config) -%}
-        {{ hw_raise('NO_MODEL_OF_TABLE', "explain_refresh: " ~ model ~ ' is a ' ~ node.config.materialized ~ ' model'
-            ~ (' with incremental_strategy ' ~ strategy if strategy else '') ~ ': it does not follow change feeds') }}
+        {{ hw_raise('NO_MODEL_OF_TABLE', 'explain_refresh: ' ~ model ~ ' is materialized as ' ~ node.config.materialized
+            ~ (' with incremental_strategy ' ~ strategy if strategy else '')
+            ~ ', which has no plan. `materialized: incremental` with `incremental_strategy: auto` has one') }}
     {%- endif -%}
     {{ print(adapter.runs.explain(context, node, adapter.get_relation(node.database, node.schema, node.alias))) }}
 {% endmacro %}

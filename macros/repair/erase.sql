@@ -131,9 +131,9 @@
     {%- endfor -%}
     {%- do run_query('reset `spark.databricks.delta.merge.deletionVectors.persistent`') -%}
     {%- do run_query('reset `spark.databricks.delta.merge.repartitionBeforeWrite.enabled`') -%}
-    {{ print('erase: deleted from ' ~ places | map(attribute='name') | join(', ') ~ '; rows written since are taken back too '
-        ~ 'by its undo:\n  ' ~ hw_undo_command(undo) ~ '\nnow `dbt run`, then run erase again: it removes the files and '
-        ~ 'searches what is left') }}
+    {{ print('erase: deleted from ' ~ places | map(attribute='name') | join(', ') ~ '; undo:\n  '
+        ~ hw_undo_command(undo) ~ '\nThe undo also reverts later writes to these tables.\nNow `dbt run`, then run erase again: it '
+        ~ 'removes the files and searches what is left.') }}
 {% endmacro %}
 
 

@@ -21,6 +21,6 @@
     {%- set after = hw_newest_commit(target.relation) -%}
     {%- do record.update({'undo': hw_undo_of(record, target.relation)}) -%}
     {%- do hw_finish_operation(record, after.version) -%}
-    {{ print(operation ~ ': done, ' ~ target.name ~ ' is at version ' ~ after.version ~ '; rows written since are taken back '
-        ~ 'too by its undo:\n  ' ~ hw_undo_command([record.undo])) }}
+    {{ print(operation ~ ': done, ' ~ target.name ~ ' is at version ' ~ after.version ~ '; undo:\n  '
+        ~ hw_undo_command([record.undo]) ~ '\nThe undo also reverts later writes to the table.') }}
 {% endmacro %}

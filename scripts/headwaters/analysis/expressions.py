@@ -549,7 +549,7 @@ class Expressions(ABC):
             raise dialect.refused(
                 node,
                 "HW_NONDETERMINISTIC",
-                "what it answers changes by itself, so rows that no input affects would go stale",
+                "its result changes by itself, so rows that no input affects would go stale",
                 remedy="Take the moment from a column of the input, or say "
                 f"allow_nondeterministic: [{name}] if rows may keep the answer of the run that "
                 "wrote them",

@@ -82,7 +82,7 @@ LINEAR = {
     "select id, unix_timestamp() as d from t": "NONDETERMINISTIC: `unix_timestamp()`",
     "select id from t where date '2026-01-01' < date 'today'": "NONDETERMINISTIC: ",
     "select fx.lucky(val) as d from t": "NONDETERMINISTIC: `fx.lucky(val)` (line 1 of the compiled "
-    "SQL): in the body of lucky, `rand()`: what it answers changes by itself",
+    "SQL): in the body of lucky, `rand()`: its result changes by itself",
     "select id, fx.newest() as d from t": "FUNCTION_READS_TABLE: `fx.newest()` (line 1 of",
     "select array(val, rand())[0] as d from t": "NONDETERMINISTIC: `rand()`",
     "select id, array(val, 1)[0] as d, 'it''s' as s from t": "",

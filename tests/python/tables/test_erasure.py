@@ -111,7 +111,7 @@ def test_a_person_is_erased_from_rows_and_files(
 
     done = {**ANN, "reason": "asked on 2026-03-01", "dry_run": False}
     deleted = orders.operation("erase", **done)
-    assert "now `dbt run`, then run erase again" in deleted
+    assert "Now `dbt run`, then run erase again" in deleted
     assert "`dbt run` propagates the deletion to gold.customer_totals, silver.silver_orders" in (
         orders.operation("erase", **done)
     )
