@@ -156,7 +156,8 @@ def summary(made: Review) -> list[str]:
         if model.difference is not None:
             one = model.difference
             said = f"{one.added:,} added, {one.removed:,} removed, {one.changed:,} changed"
-            said = f"{said}, of {one.rows_before:,} rows" if one.rows else "no row differs"
+            rows = f"{one.rows_before:,} rows before, {one.rows_after:,} after"
+            said = f"{said}; {rows}" if one.rows else "no row differs"
         else:
             said = model.why_not or "not compared"
         lines.append(f"{model.relation} ({', '.join(model.causes)}): {said}")

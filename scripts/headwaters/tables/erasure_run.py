@@ -412,10 +412,10 @@ class Erasure:
         Form. Schemas of reviews have copies of rows, and are named without a search.
         """
         result = Beside()
-        for folder in sorted(self._lake.glob("warehouse/review_*.db")):
-            if is_of_review(folder.stem):
-                drop = sql_command([f"drop schema `{folder.stem}` cascade"])
-                result.found.append(f"{folder.stem}: a review copied rows into it: `{drop}`")
+        for schema in sorted(it.stem for it in self._lake.glob("warehouse/review_*.db")):
+            if is_of_review(schema):
+                drop = sql_command([f"drop schema `{schema}` cascade"])
+                result.found.append(f"{schema}: a review copied rows into it: `{drop}`")
         for folder, said in landings.items():
             place, form = self._lake / folder, _form(said)
             if not place.is_dir():
