@@ -12,12 +12,12 @@ from dbt_common.exceptions import DbtRuntimeError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwaters.tables.appending import appending_problems, macros_of
 from headwaters.tables.checks import graph_problems, node_problems, setting_problems
 from headwaters.tables.dbt_names import known_names
-from headwaters.tables.outer import variable_problems
+from headwaters.tables.repeated_appends import appending_problems, macros_of
 from headwaters.tables.setting_types import Part
 from headwaters.tables.settings import ModelSettings, run_config, settings_table
+from headwaters.tables.vars_and_targets import variable_problems
 
 ROOT = Path(__file__).resolve().parents[2]
 PLACE = "models/some.sql: some: "

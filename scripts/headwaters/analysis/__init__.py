@@ -47,7 +47,7 @@ from headwaters.analysis.strategies import STRATEGIES, StrategyFacts, strategy_n
 
 if TYPE_CHECKING:
     from headwaters.analysis.column_origins import origins_of
-    from headwaters.analysis.exact import are_exact
+    from headwaters.analysis.exact_types import are_exact
     from headwaters.analysis.model import (
         Patch,
         derivation,
@@ -111,7 +111,7 @@ __all__ = [
 
 _MODULES = {
     "origins_of": "column_origins",
-    "are_exact": "exact",
+    "are_exact": "exact_types",
     "columns_alone": "plain_columns",
     "weight_column": "weights",
 }

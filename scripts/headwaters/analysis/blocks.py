@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from headwaters.analysis import dialect
-from headwaters.analysis.same import Normal, NotUnderstood, Structure, structure
+from headwaters.analysis.equivalence import Normal, NotUnderstood, Structure, structure
 from headwaters.analysis.scopes import conjuncts, is_grouped
 from headwaters.platform import spark_version
 

@@ -17,12 +17,11 @@ from typing import Any
 from sqlglot import exp
 
 from headwaters.analysis import dialect
-from headwaters.analysis.changing import refuse_changing
-from headwaters.analysis.exact import is_comparable, is_exact
+from headwaters.analysis.determinism import refuse_changing
+from headwaters.analysis.exact_types import is_comparable, is_exact
 from headwaters.analysis.keyed import refuse_incomparable
 from headwaters.analysis.lineage_rules import TracedRules, refuse_one_group
 from headwaters.analysis.linear import is_across_rows
-from headwaters.analysis.meaning import refuse_unmarked
 from headwaters.analysis.proof import proven
 from headwaters.analysis.reader import Reader
 from headwaters.analysis.refusal import Refused, unforeseen
@@ -40,7 +39,8 @@ from headwaters.analysis.relations import (
 from headwaters.analysis.scopes import Names
 from headwaters.analysis.stages import Stage, cut
 from headwaters.analysis.strategies import STRATEGIES
-from headwaters.analysis.unread import refuse_changing_words
+from headwaters.analysis.unreadable import refuse_changing_words
+from headwaters.analysis.used_names import refuse_unmarked
 
 # A column of an input: the name of the input, and that of the column in lower case.
 Place = tuple[str, str]

@@ -13,8 +13,8 @@ from dataclasses import replace
 from sqlglot import exp
 from sqlglot.helper import ensure_list
 
-from headwaters.analysis import amounts, dialect
-from headwaters.analysis.exact import (
+from headwaters.analysis import dialect, value_bounds
+from headwaters.analysis.exact_types import (
     is_collated,
     is_exact,
     is_exact_cast,
@@ -23,8 +23,6 @@ from headwaters.analysis.exact import (
     type_of,
     type_of_cast,
 )
-from headwaters.analysis.harmless import rendered
-from headwaters.analysis.meaning import body_of
 from headwaters.analysis.moments import refuse_moments
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import (
@@ -37,6 +35,7 @@ from headwaters.analysis.relations import (
     new_column,
     ruled,
 )
+from headwaters.analysis.safe_expressions import rendered
 from headwaters.analysis.scopes import (
     Names,
     Scope,
@@ -51,6 +50,7 @@ from headwaters.analysis.scopes import (
     value_of,
     wrappers,
 )
+from headwaters.analysis.used_names import body_of
 from headwaters.analysis.weights import is_filled, joined, weighed, weight_of
 from headwaters.platform import spark_version
 
@@ -122,7 +122,7 @@ class Expressions(ABC):
         if isinstance(node, LEAVES):
             if is_collated(dialect.text_of(node)):
                 raise self._collated(node, "a collated type")  # as in from_json()
-            most = amounts.of_sums(node, ()) if self._is_sum else None
+            most = value_bounds.of_sums(node, ()) if self._is_sum else None
             filled = is_filled(node, ())
             return Value(type=type_of(node, ()), is_filled=filled, texts=_texts(node), most=most)
         if isinstance(node, exp.Paren):
@@ -169,9 +169,9 @@ class Expressions(ABC):
         weight = weight_of(node, parts, is_summed, type is not None)
         most = None
         if self._is_sum:
-            most = amounts.of_sums(node, parts)
+            most = value_bounds.of_sums(node, parts)
             if not is_summed or weight is Weight.PLAIN:
-                most = amounts.of_row(most, type)
+                most = value_bounds.of_row(most, type)
             for part in parts if weight is Weight.ODD else ():
                 if part.weight is Weight.ODD:
                     self._stays(part, type, node, is_summed)
@@ -489,7 +489,7 @@ class Expressions(ABC):
             weight,
             type=sum_type(parts[0].type) if is_sum else _type_of_chosen(name, arguments),
             is_filled=name == "count" or (is_sum and parts[0].is_filled and is_plain),
-            most=amounts.of_sum(parts[0]) if self._is_sum else None,
+            most=value_bounds.of_sum(parts[0]) if self._is_sum else None,
         )
         # the check of the result's columns refuses floating point numbers
         is_exact = parts and parts[0].type not in ("double", "float")
@@ -522,11 +522,11 @@ class Expressions(ABC):
             is_try or not (is_exact_cast(value.type, type) if is_summed else is_odd)
         ):
             value = value._replace(weight=Weight.OTHER)
-        most = amounts.most_of(value) if self._is_sum else None
+        most = value_bounds.most_of(value) if self._is_sum else None
         if value.weight is Weight.ODD:
             self._stays(value, type, node, is_summed)
         if self._is_sum and not (value.weight is Weight.ODD and is_summed):
-            most = amounts.of_row(most, type)
+            most = value_bounds.of_row(most, type)
         return Value(value.weight, None, type, value.is_filled and not is_try, most=most)
 
     def _collate(self, node: exp.Expr, text: exp.Expr, to: exp.Expr, scope: Scope) -> Value:
@@ -646,9 +646,9 @@ class Expressions(ABC):
     def _stays(self, value: Value, type: str | None, node: exp.Expr, is_summed: bool) -> None:
         """Refuse a weighted value, or a sum of such, that no longer adds up as this type."""
         is_negated = isinstance(node, exp.Neg) or dialect.name_of(node) == "negative"
-        if is_summed and not amounts.stays_additive(value, type, is_negated):
+        if is_summed and not value_bounds.stays_additive(value, type, is_negated):
             raise self._may_not_fit(node, type)
-        if not is_summed and not amounts.has_opposite(value, type):
+        if not is_summed and not value_bounds.has_opposite(value, type):
             raise dialect.refused(
                 node,
                 "HW_NOT_A_SUM",

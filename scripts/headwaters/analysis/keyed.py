@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from sqlglot import exp
 
 from headwaters.analysis import dialect
-from headwaters.analysis.exact import is_comparable
+from headwaters.analysis.exact_types import is_comparable
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import (
     Column,

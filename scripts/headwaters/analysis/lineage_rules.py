@@ -21,8 +21,7 @@ from typing import NoReturn
 from sqlglot import exp
 
 from headwaters.analysis import dialect
-from headwaters.analysis.exact import is_comparable, is_exact
-from headwaters.analysis.harmless import kind_of
+from headwaters.analysis.exact_types import is_comparable, is_exact
 from headwaters.analysis.relations import (
     Column,
     Equal,
@@ -33,6 +32,7 @@ from headwaters.analysis.relations import (
     Side,
     Weight,
 )
+from headwaters.analysis.safe_expressions import kind_of
 from headwaters.analysis.scopes import is_grouped
 
 _numbers = itertools.count(1)

@@ -7,17 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headwaters.analysis import changed, dialect, meaning, same
+from headwaters.analysis import dialect, equivalence, query_change, used_names
+from headwaters.analysis.declared_keys import keys_of, plain
 from headwaters.analysis.derive import Question, derive
-from headwaters.analysis.exact import is_collated
+from headwaters.analysis.exact_types import is_collated
 from headwaters.analysis.expectations import expectations_of
-from headwaters.analysis.promises import keys_of, plain
 from headwaters.analysis.proof import prove, prove_derived
 from headwaters.analysis.refusal import Refused, unforeseen
 from headwaters.analysis.relations import Input
 from headwaters.analysis.sql_text import line_in
 from headwaters.analysis.strategies import strategy_of
-from headwaters.analysis.unread import unlisted
+from headwaters.analysis.unreadable import unlisted
 from headwaters.platform.nodes import Config, Node, as_tuple, table_name
 from headwaters.platform.problems import Problem
 from headwaters.platform.spark_version import CHANGING_FUNCTIONS, STABLE_IN_QUERIES
@@ -260,7 +260,7 @@ def is_same_query(
     one, other = (
         _with_names(text.partition("\n")[2], inputs) for text in (built_by, would_be_built_by)
     )
-    return same.is_same(one, other, columns)
+    return equivalence.is_same(one, other, columns)
 
 
 @dataclass(frozen=True)
@@ -297,7 +297,7 @@ def patch_of(
             _without_stored(text.partition("\n")[2], config)
             for text in (built_by, would_be_built_by)
         )
-        change = changed.change_of(
+        change = query_change.change_of(
             _with_names(before, inputs),
             _with_names(after, inputs),
             {
@@ -306,15 +306,15 @@ def patch_of(
             },
             limits,
         )
-    except changed.Rebuild as why:
+    except query_change.Rebuild as why:
         return _spoken(str(why), inputs)
-    if change == changed.QueryChange():
+    if change == query_change.QueryChange():
         return None
     return Patch(
         [*change.columns],
         " and ".join(f"({text})" for text in change.kept),
         " and ".join(f"({text})" for text in change.dropped),
-        _spoken(changed.described(change), inputs),
+        _spoken(query_change.described(change), inputs),
     )
 
 
@@ -324,25 +324,25 @@ _STORED_AS_THEY_ARE = re.compile(r"(?:tinyint|smallint|int|bigint|date|boolean|d
 
 def _limits(
     inputs: Sequence[Mapping[str, Any]], config: Config, columns: Sequence[Any]
-) -> changed.AllowedChanges:
+) -> query_change.AllowedChanges:
     """Return the changes that the strategy and the settings of a model allow. Raises Rebuild."""
     strategy = strategy_of(config)
     assert strategy is not None
     for name, value in _OTHER_ROWS.items():
         if config.get(name) and value in (None, config.get(name)):
-            raise changed.Rebuild(f"rows need not be what its SQL gives ({name})")
+            raise query_change.Rebuild(f"rows need not be what its SQL gives ({name})")
     if (config.get("derivation") or {}).get("ties"):
-        raise changed.Rebuild("its rows may tie, and another query may choose others")
+        raise query_change.Rebuild("its rows may tie, and another query may choose others")
     if expectations_of(config):
-        raise changed.Rebuild("its expectations are evaluated on all rows")
+        raise query_change.Rebuild("its expectations are evaluated on all rows")
     if strategy.patch == "never":
-        raise changed.Rebuild(f"{strategy.configured_as} does not follow it")
+        raise query_change.Rebuild(f"{strategy.configured_as} does not follow it")
     keys = as_tuple(config.get("unique_key"))
     partitions = {name.lower() for name in as_tuple(config.get("partition_by"))}
     named = [name for part in _NAMING for name in as_tuple(config.get(part))]
     named += [name for spec in inputs for name in spec.get("key") or {}]
     named += (config.get("leads") or {}).get("key") or []
-    return changed.AllowedChanges(
+    return query_change.AllowedChanges(
         fixed=[*dict.fromkeys(name.lower() for name in (*keys, *named))],
         only=None if strategy.patch == "rows" else keys,
         may_compute=strategy.patch != "keys",
@@ -375,14 +375,14 @@ def _without_stored(sql: str, config: Config) -> str:
     before, found, _ = sql.rpartition("\n) |> set ")
     start = "select * from (\n"
     if not found or not before.startswith(start):
-        raise changed.Rebuild("the query is not understood")
+        raise query_change.Rebuild("the query is not understood")
     return before.removeprefix(start)
 
 
 def keeps_meaning(sql: str, inputs: Sequence[Mapping[str, Any]], added: Sequence[str]) -> bool:
     """Return true if added columns of its inputs do not change the result of a model."""
     try:
-        return meaning.keeps_meaning(dialect.parsed(_with_names(sql, inputs)), added)
+        return used_names.keeps_meaning(dialect.parsed(_with_names(sql, inputs)), added)
     except Refused:
         return False
 
@@ -393,7 +393,7 @@ def used_columns(
     """Return the columns of an input, found by its text, that a model needs for the same result."""
     name = next(name for name, spec in _names_of(inputs).items() if spec["text"] == text)
     try:
-        return meaning.used_columns(dialect.parsed(_with_names(sql, inputs)), name, columns)
+        return used_names.used_columns(dialect.parsed(_with_names(sql, inputs)), name, columns)
     except Refused:
         return list(columns)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from sqlglot import exp
 
 from headwaters.analysis import dialect
-from headwaters.analysis.exact import answers
+from headwaters.analysis.exact_types import answers
 from headwaters.analysis.relations import Input
 
 # The text may end with a time zone.

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from sqlglot import exp
 
 from headwaters.analysis import dialect, linear
-from headwaters.analysis.changing import refuse_changing
+from headwaters.analysis.determinism import refuse_changing
 from headwaters.analysis.keyed import KeyedRules
 from headwaters.analysis.linear import LinearRules
 from headwaters.analysis.moments import refuse_moments

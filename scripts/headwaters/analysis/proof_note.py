@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import md5
 from typing import Any, Protocol
 
-from headwaters.analysis.promises import Graph, keys_of
+from headwaters.analysis.declared_keys import Graph, keys_of
 from headwaters.platform.nodes import Config
 
 # Increase it whenever the rules accept less, so that tables are proven again.

@@ -12,8 +12,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from headwaters.analysis import amounts, dialect
-from headwaters.analysis.exact import decimal_of, is_collated, is_same_if_equal, type_of
+from headwaters.analysis import dialect, value_bounds
+from headwaters.analysis.exact_types import decimal_of, is_collated, is_same_if_equal, type_of
 from headwaters.analysis.expressions import Expressions
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import (
@@ -806,7 +806,7 @@ def _of_either(one: Column, other: Column) -> Column:
     is_odd = one.weight is other.weight and (
         one.weight is Weight.PLAIN
         or one.type == other.type
-        or all(amounts.has_opposite(value_of(column), None) for column in (one, other))
+        or all(value_bounds.has_opposite(value_of(column), None) for column in (one, other))
     )
     made = new_column(
         one.name,

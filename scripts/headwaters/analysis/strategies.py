@@ -14,7 +14,7 @@ from typing import Any, Literal
 RuleBook = Literal["linear", "sums", "keyed", "whole"]
 # The changes of SQL that a table can follow without a rebuild: `rows`, all that its rows determine
 # one by one; `appended`, columns after the existing ones, and conditions over the key; `keys`,
-# conditions over the key. See headwaters.analysis.changed.
+# conditions over the key. See headwaters.analysis.query_change.
 Patch = Literal["rows", "appended", "keys", "never"]
 
 

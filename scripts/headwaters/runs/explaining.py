@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from headwaters.runs.decisions import of_refresh
+from headwaters.runs.foreign_tables import loss_of
 from headwaters.runs.inputs import Spec
-from headwaters.runs.losing import loss_of
 from headwaters.runs.model import Model
 from headwaters.runs.plan import Plan
 from headwaters.runs.planning import make_plan

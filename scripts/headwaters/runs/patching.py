@@ -1,7 +1,7 @@
 """Patches: changes of a model's SQL that its table follows without a rebuild.
 
-headwaters.analysis.changed proves the source of the new table: the table's own rows, and rows that
-only the new SQL gives. After the patch, the table has the result of the new SQL at its applied
+headwaters.analysis.query_change proves the source of the new table: the table's own rows, and rows
+that only the new SQL gives. After the patch, the table has the result of the new SQL at its applied
 versions, and the run continues from there.
 """
 

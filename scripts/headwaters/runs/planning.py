@@ -13,12 +13,12 @@ from headwaters.analysis import added_columns, columns_digest
 from headwaters.runs import change_set_cache
 from headwaters.runs import decisions as deciding
 from headwaters.runs.change_of_sql import change_since
-from headwaters.runs.gaps import fail_on_gap, rebuilds_on_foreign_write
 from headwaters.runs.inputs import input_sql, inputs_of, is_pinned
 from headwaters.runs.layout import noted_detail
 from headwaters.runs.model import Model, names_in, partitions_among
 from headwaters.runs.plan import Plan
 from headwaters.runs.ranges import read_range
+from headwaters.runs.reactions import fail_on_gap, rebuilds_on_foreign_write
 from headwaters.runs.state import (
     AppliedVersions,
     TableState,

@@ -10,7 +10,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from headwaters.platform.delta_version import DEFAULTS_REFUSED
 from headwaters.platform.errors import first_line
 from headwaters.runs import checks
-from headwaters.runs.hidden import drop_hidden_tables
+from headwaters.runs.hidden_tables import drop_hidden_tables
 from headwaters.runs.layout import layout_note
 from headwaters.runs.model import Model, names_in, spelled
 from headwaters.runs.plan import Plan

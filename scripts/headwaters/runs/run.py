@@ -16,13 +16,13 @@ from jinja2.filters import do_filesizeformat
 from headwaters.platform.errors import UserError
 from headwaters.runs.change_set_cache import CachedChangeSet
 from headwaters.runs.comparing import compared, message_of, size_after
-from headwaters.runs.gaps import fail_on_gap
 from headwaters.runs.inputs import versions_of
 from headwaters.runs.model import Model
 from headwaters.runs.patching import patch_table
 from headwaters.runs.plan import Facts, Plan
 from headwaters.runs.planning import make_plan
 from headwaters.runs.proving import require_proof
+from headwaters.runs.reactions import fail_on_gap, permit_replacement
 from headwaters.runs.recovery import version_of_run
 from headwaters.runs.replacing import replace_table
 from headwaters.runs.staging import ChangeSet, NotStaged, stage_change_set
@@ -35,7 +35,6 @@ from headwaters.runs.state import (
     set_applied_versions,
 )
 from headwaters.runs.strategies import strategy_for
-from headwaters.runs.strictness import permit_replacement
 from headwaters.runs.work import Work, drop_staging_table
 from headwaters.runs.writing import Written, write
 

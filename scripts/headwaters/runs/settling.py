@@ -32,9 +32,9 @@ from headwaters.runs.checks import (
 )
 from headwaters.runs.inputs import inputs_of, marked, with_inputs
 from headwaters.runs.model import names_in
+from headwaters.runs.pinned_inputs import text_of_view, view_of
 from headwaters.runs.session import Config, Session
 from headwaters.runs.state import digest
-from headwaters.runs.views import text_of_view, view_of
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from typing import Any
 from headwaters.analysis import noted_proof, strategy_of
 from headwaters.platform.errors import UserError
 from headwaters.runs import recovery
-from headwaters.runs.gaps import rebuilds_on_foreign_write
 from headwaters.runs.inputs import Spec, is_pinned, versions_of, without_versions
 from headwaters.runs.layout import is_redacted, layout_note
 from headwaters.runs.model import Model, names_in
 from headwaters.runs.plan import Plan
+from headwaters.runs.reactions import rebuilds_on_foreign_write
 from headwaters.runs.recovery import Applied, Inputs
 from headwaters.runs.session import Config, Connection, Session
 from headwaters.runs.strategies import strategy_for

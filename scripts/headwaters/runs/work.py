@@ -8,7 +8,7 @@ from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from headwaters.runs.failures import NOT_UTF8, lost_feed
+from headwaters.runs.lost_feed import NOT_UTF8, lost_feed
 from headwaters.runs.model import Model
 from headwaters.runs.plan import Plan
 from headwaters.runs.session import Connection, DbtRelation

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 from headwaters.analysis import expectation_problems
 from headwaters.platform.nodes import Node, place_of
 from headwaters.platform.problems import Problem
-from headwaters.tables.appending import MacroOf, appending_problems, macros_of
-from headwaters.tables.fitting import fitting_problems, names_of
-from headwaters.tables.misspelt import beside_problems, macro_problems, name_problems
+from headwaters.tables.misspelt_settings import beside_problems, macro_problems, name_problems
 from headwaters.tables.policy import policy_problems
 from headwaters.tables.properties import build_problems, property_problems
 from headwaters.tables.publications import declared as published
 from headwaters.tables.publications import publication_problems
 from headwaters.tables.python_models import python_problems
+from headwaters.tables.repeated_appends import MacroOf, appending_problems, macros_of
 from headwaters.tables.retention import feed_retention_problems, stream_retention_problems
+from headwaters.tables.setting_conflicts import fitting_problems, names_of
 from headwaters.tables.settings import strategy_problems, value_problems
 from headwaters.tables.stock_settings import stock_problems
 

@@ -14,7 +14,13 @@ from hypothesis import given, strategies
 
 from analysis.queries import COLUMNS, Oracle, Tables, in_duckdb, rows
 from headwaters.analysis import blocks
-from headwaters.analysis.changed import AllowedChanges, QueryChange, Rebuild, change_of, described
+from headwaters.analysis.query_change import (
+    AllowedChanges,
+    QueryChange,
+    Rebuild,
+    change_of,
+    described,
+)
 
 INPUTS = {name: list(columns) for name, columns in COLUMNS.items()} | {"f": ["id", "flag", "s"]}
 SUMS = "select grp, sum(val) as total, count(*) as n from t group by grp"

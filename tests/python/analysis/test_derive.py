@@ -11,10 +11,10 @@ from sqlglot import exp
 
 from headwaters.analysis.derive import Derivation, Question, Tracing, derive
 from headwaters.analysis.dialect import parsed
-from headwaters.analysis.meaning import keeps_meaning, used_columns
 from headwaters.analysis.reader import Reader
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import Input, Relation
+from headwaters.analysis.used_names import keeps_meaning, used_columns
 
 COLUMNS = {"id": "int", "grp": "string", "val": "int", "price": "decimal(10,2)"}
 A = Input("a", "a", "", COLUMNS, [frozenset(["id"])])

@@ -9,8 +9,8 @@ from sqlglot import exp
 from sqlglot.parsers.spark import SparkParser
 
 from headwaters.analysis import dialect
+from headwaters.analysis.equivalence import structure
 from headwaters.analysis.refusal import Refused
-from headwaters.analysis.same import structure
 from headwaters.platform import spark_version
 
 # The columns of the expressions, each with a value.

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from headwaters.analysis.declared_keys import unique_columns
 from headwaters.analysis.model import bodies
-from headwaters.analysis.promises import unique_columns
 from headwaters.analysis.proof import prove, prove_derived
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import Input

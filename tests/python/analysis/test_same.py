@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwaters.analysis.same import is_same
+from headwaters.analysis.equivalence import is_same
 
 COLUMNS = ["id", "grp", "val", "s"]
 SAME = {

@@ -10,7 +10,7 @@ import pytest
 from headwaters.analysis.derive import Derivation, Question, derive
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import Input
-from headwaters.analysis.unread import unlisted
+from headwaters.analysis.unreadable import unlisted
 
 COLUMNS = {
     "t": {

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from headwaters.analysis import amounts, dialect
-from headwaters.analysis.exact import decimal_of
+from headwaters.analysis import dialect, value_bounds
+from headwaters.analysis.exact_types import decimal_of
 from headwaters.analysis.linear import LinearRules
 from headwaters.analysis.proof import prove
 from headwaters.analysis.reader import Reader
@@ -125,7 +125,7 @@ def _extremes(type: str) -> list[str]:
         "double": ["1e300", "-1e300", "0.1"],
     }.get(type)
     if type in WHOLE.values():
-        most = amounts.largest(type)
+        most = value_bounds.largest(type)
         assert most is not None
         found = [str(most - 1), str(-most), str(1 - most), "0", "1", "-1", "3"]
     if number := decimal_of(type) if found is None else None:
@@ -182,7 +182,7 @@ def test_bounds_of_numbers() -> None:
         "0.5 * a": 2**7,
         "round(e, 1)": 10**8 + 1,
     }
-    found = {text: amounts.most_of(value) for text in given if (value := taken(text))}
+    found = {text: value_bounds.most_of(value) for text in given if (value := taken(text))}
     assert found == given
 
 
@@ -226,7 +226,7 @@ def test_no_value_exceeds_its_bound(spark: Any) -> None:
         text: most
         for text in texts()[::3]
         if "9" * 38 not in text and not text.startswith(AGGREGATES)
-        if (value := taken(text)) and (most := amounts.most_of(value)) is not None
+        if (value := taken(text)) and (most := value_bounds.most_of(value)) is not None
     }
     assert len(bounds) > 500
     ends = [
@@ -245,7 +245,7 @@ def test_no_value_exceeds_its_bound(spark: Any) -> None:
 
 @pytest.mark.slow
 def test_spark_rounds_what_it_negates_to_34_digits(spark: Any) -> None:
-    """Check the rounding: if Spark stops it, `amounts` need not know it."""
+    """Check the rounding: if Spark stops it, `value_bounds` need not know it."""
     numbers = [f"cast({'9' * digits} as decimal(38,0))" for digits in (34, 35)]
     found = spark.sql(f"select {listed(f'string(-{number})' for number in numbers)}").first()
     assert [*found] == ["-" + "9" * 34, "-1" + "0" * 35]

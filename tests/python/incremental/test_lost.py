@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headwaters.runs.lost import is_of_model, lost_table
+from headwaters.runs.foreign_tables import is_of_model, lost_table
 from headwaters.tables.commits import Commit
 
 BUILT = "CREATE OR REPLACE TABLE AS SELECT"

@@ -23,7 +23,7 @@ from headwaters.platform.lake import home
 from headwaters.platform.spark_mistakes import SqlText
 from headwaters.runs.client_rows import ClientRows
 from headwaters.runs.histories import Histories, written_by
-from headwaters.tables.outer import output_problems
+from headwaters.tables.vars_and_targets import output_problems
 
 DERBY = "spark.hadoop.javax.jdo.option.ConnectionURL"
 

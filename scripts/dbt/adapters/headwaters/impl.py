@@ -66,10 +66,10 @@ from headwaters.tables import (
     maintenance,
     model_contracts,
     named_tables,
-    outer,
     policy,
     properties,
     setting_types,
+    vars_and_targets,
 )
 from headwaters.tables.erasure_run import Erasure, read_value
 from headwaters.tables.setting_types import is_empty
@@ -201,7 +201,7 @@ class HeadwatersAdapter(SparkAdapter):
         except UserError as error:
             raise OneLineError(str(error)) from None
         declared, given = _variables(config)
-        _refuse(outer.variable_problems(declared, given))
+        _refuse(vars_and_targets.variable_problems(declared, given))
         self._variables = {**declared, **given}
         self._has_begun = False
         end_on_interrupt()

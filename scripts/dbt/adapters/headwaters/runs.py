@@ -20,17 +20,17 @@ from headwaters.runs import explaining, run
 from headwaters.runs.change_set_cache import ChangeSetCache
 from headwaters.runs.checks import Unproven, check_model
 from headwaters.runs.client_rows import ClientRows
+from headwaters.runs.comparing import differences_sql
+from headwaters.runs.foreign_tables import loss_of
 from headwaters.runs.inputs import at_versions, input_sql, inputs_of, marked, without_versions
-from headwaters.runs.losing import loss_of
 from headwaters.runs.model import Model
+from headwaters.runs.pinned_inputs import pinned
 from headwaters.runs.proving import prove
-from headwaters.runs.refreshing import differences_sql
 from headwaters.runs.session import Connection, Macros
 from headwaters.runs.settling import SettledModel, settle
 from headwaters.runs.state import TableState, read_state, state_properties
 from headwaters.runs.strategies import strategy_for
 from headwaters.runs.view_definitions import OtherSetting, View
-from headwaters.runs.views import pinned
 from headwaters.runs.work import drop_staging_table
 from headwaters.tables.checks import as_seen_by, setting_problems
 from headwaters.tables.commits import Commit

@@ -14,9 +14,9 @@ from typing import Any
 from headwaters.platform.errors import UserError
 from headwaters.platform.sql import identifier, literal
 from headwaters.runs.decisions import is_broadcast
-from headwaters.runs.gaps import left_as_it_is
 from headwaters.runs.inputs import Spec, followed, inputs_of, with_inputs, without_inputs
 from headwaters.runs.plan import Facts, Plan
+from headwaters.runs.reactions import left_as_it_is
 from headwaters.runs.session import DbtColumn
 from headwaters.runs.strategies.base import Strategy, named
 from headwaters.runs.strategies.change_feed import store_feed

@@ -234,7 +234,7 @@ def _amount(measure: DbtColumn, alias: str) -> str:
     """Return a sum in the type for an addition.
 
     Spark would drop the last decimal place of two decimals of 38 digits. The first digit is free in
-    every sum that is proven (headwaters.analysis.amounts).
+    every sum that is proven (headwaters.analysis.value_bounds).
     """
     amount = f"coalesce({alias}.{identifier(measure.name)}, {_zero(measure.dtype)})"
     fewer = measure.dtype.replace("decimal(38,", "decimal(37,")

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from headwaters.analysis import with_names
-from headwaters.runs.hidden import stage_model
+from headwaters.runs.hidden_tables import stage_model
 from headwaters.runs.inputs import input_sql
 from headwaters.runs.model import followed_sql
 from headwaters.runs.plan import Facts

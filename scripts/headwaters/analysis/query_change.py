@@ -16,10 +16,10 @@ from sqlglot import exp
 
 from headwaters.analysis import blocks, dialect
 from headwaters.analysis.blocks import Block
+from headwaters.analysis.equivalence import NotUnderstood, Structure, structure
 from headwaters.analysis.expressions import LEAVES, PLAIN_NODES
 from headwaters.analysis.moments import moment_of
 from headwaters.analysis.refusal import Refused
-from headwaters.analysis.same import NotUnderstood, Structure, structure
 from headwaters.platform import spark_version
 
 # Expressions that may differ between two blocks; everything else must be equal.

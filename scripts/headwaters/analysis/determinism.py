@@ -11,10 +11,10 @@ from sqlglot import exp
 
 from headwaters.analysis import dialect
 from headwaters.analysis.expressions import PLAIN_NODES
-from headwaters.analysis.meaning import body_of, is_column, refuse_unknown, refuse_unmarked
 from headwaters.analysis.moments import refuse_moments
 from headwaters.analysis.relations import Input
 from headwaters.analysis.scopes import parts_of
+from headwaters.analysis.used_names import body_of, is_column, refuse_unknown, refuse_unmarked
 from headwaters.platform import spark_version
 
 _STABLE = spark_version.STABLE_FUNCTIONS | spark_version.TABLE_FUNCTIONS

@@ -14,7 +14,14 @@ from math import ceil
 from sqlglot import exp
 
 from headwaters.analysis import dialect
-from headwaters.analysis.exact import COUNTED, ROUNDED, SAME_NUMBER, answers, decimal_of, type_of
+from headwaters.analysis.exact_types import (
+    COUNTED,
+    ROUNDED,
+    SAME_NUMBER,
+    answers,
+    decimal_of,
+    type_of,
+)
 from headwaters.analysis.scopes import Value
 from headwaters.platform.spark_version import NEGATED_DIGITS
 

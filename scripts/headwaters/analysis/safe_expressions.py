@@ -12,7 +12,7 @@ from typing import Literal
 from sqlglot import exp
 
 from headwaters.analysis import dialect
-from headwaters.analysis.exact import decimal_of
+from headwaters.analysis.exact_types import decimal_of
 from headwaters.analysis.relations import Column
 
 # Kinds of comparable values; a `literal` compares with all kinds, and `other` with none.

@@ -1,4 +1,4 @@
-"""The losses of a first run that replaces a table which its model did not build: pure.
+"""The losses of a first run that replaces a table which its model did not build.
 
 A run of a strategy replaces a table that does not name the applied versions of its inputs. That is
 right if dbt-spark built the table from the same model. It is wrong for a table made by hand: no
@@ -15,6 +15,9 @@ from typing import Any
 from headwaters.platform.delta_version import DEFAULT, GENERATED, IDENTITY, SPARK_ENGINE
 from headwaters.platform.nodes import Config, Node, as_tuple
 from headwaters.platform.problems import Problem
+from headwaters.runs.model import Model
+from headwaters.runs.state import TableState, table_detail
+from headwaters.runs.strategies import strategy_for
 from headwaters.tables.commits import Commit, as_mapping, as_names
 from headwaters.tables.drift import created_checks, not_null_check
 from headwaters.tables.properties import CONSTRAINT
@@ -26,6 +29,33 @@ _BUILT = ("CREATE OR REPLACE TABLE AS SELECT", "REPLACE TABLE AS SELECT")
 _OF_FRAMES = "isV1SaveAsTableOverwrite"
 # dbt-spark writes rows only by these operations.
 _BY_DBT = ("WRITE", "MERGE", "DELETE", *_BUILT)
+
+
+def loss_of(model: Model, state: TableState | None) -> Problem | None:
+    """Return the loss that a replacement of the model's table would cause, or None.
+
+    It runs three statements for a table that no run of the model built, otherwise none.
+    """
+    existing, place = model.existing, str(model.node["original_file_path"])
+    if existing is None or existing.is_view or (state and is_of_model(state.properties)):
+        return None
+    if not existing.is_delta:
+        return other_format(str(existing), model.node).at(place)
+    session = model.session
+    detail = table_detail(session.connection, existing)
+    facts = session.connection.fetch(session.macros("hw_schema_and_rows_sql", existing, detail))[0]
+    columns = strategy_for(model).columns_of_full_refresh(model.sql)
+    problem = lost_table(
+        table=str(existing),
+        node=model.node,
+        config=model.config,
+        columns=[column.name.lower() for column in columns],
+        detail=detail,
+        schema=facts["schema"],
+        commits=session.connection.history(existing, 1000),
+        rows=int(facts["rows"] or 0),
+    )
+    return problem.at(place) if problem else None
 
 
 def other_format(table: str, node: Node) -> Problem:
