@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -40,3 +44,26 @@ def test_an_error_of_the_work_ends_the_lines() -> None:
     with pytest.raises(ValueError, match="no"), during("failing", 0.01, 0.01, lambda line: None):
         raise ValueError("no")
     assert threading.active_count() == before
+
+
+def test_dbt_says_once_that_it_starts_a_spark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dbt.adapters.headwaters import session
+
+    said: list[str] = []
+    sessions: dict[str | None, Any] = {}
+
+    def session_of(known: dict[str | None, Any], *_: object) -> Any:
+        return known.setdefault(None, MagicMock())
+
+    monkeypatch.setattr(session, "AdapterLogger", lambda name: SimpleNamespace(info=said.append))
+    monkeypatch.setattr(session, "_sessions", sessions)
+    monkeypatch.setattr(session, "session_of", session_of)
+    session.HeadwatersCursor({"spark.remote": "sc://host"}, tmp_path).execute("select 1")
+    assert said == []
+    sessions.clear()
+    cursor = session.HeadwatersCursor({}, tmp_path)
+    cursor.execute("select 1")
+    cursor.execute("select 2")
+    assert said == [session.STARTING]
