@@ -40,7 +40,7 @@ COMMITS = 1000  # the review reads this many commits of a table's history
 _LONGEST = 120  # characters of a schema name; Hive's metastore allows 128
 _RECORDS = "source.dbt_headwaters.ops."
 # Seconds after which the next review drops a review's schemas.
-KEPT = 7 * 86_400
+KEPT = 86_400
 
 
 class Spark:
