@@ -52,10 +52,11 @@ def checked_out(project: Project, commit: str) -> Iterator[Project]:
 def _with_lake(project: Project, root: Path) -> Project:
     """Return the base's project, with the reviewed project's lake and packages."""
     base = replace(project, root=root, profiles_dir=project.profiles_folder)
-    place = project.place
-    if not place.is_absolute() and not (root / place).exists():
-        (root / place).parent.mkdir(parents=True, exist_ok=True)
-        (root / place).symlink_to(project.lake, target_is_directory=True)
+    named = project.root / project.place
+    place = root / named.relative_to(project.root) if named.is_relative_to(project.root) else None
+    if place and not place.exists():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.symlink_to(project.lake, target_is_directory=True)
     packages = project.root / _PACKAGES
     if packages.is_dir() and not (root / _PACKAGES).exists():
         (root / _PACKAGES).symlink_to(packages.resolve(), target_is_directory=True)

@@ -45,6 +45,17 @@ def repository(
     return made
 
 
+@pytest.mark.parametrize("target", ["local", "engine", "cluster"])
+def test_the_base_of_each_target_has_the_same_lake(repository: Shop, target: str) -> None:
+    repository.branch("work", {"seeds/regions.csv": "customer,region\n"})
+    project = Project(repository.folder, ROOT / "profiles", target)
+    base, _ = revisions(project, "main", repository.folder / "written")
+    with checked_out(project, base.commit) as found:
+        assert found.root != project.root
+        assert (found.root / found.place).resolve() == project.lake.resolve()
+        assert (found.root / found.credentials.folder).resolve() == project.lake.resolve()
+
+
 def test_the_base_is_the_merge_base_and_reads_the_same_lake(
     repository: Shop, tmp_path: Path
 ) -> None:
