@@ -31,34 +31,9 @@
 
 {#- Returns the version of a number or a time; an error lists the versions. -#}
 {% macro hw_version_of(operation, relation, version, timestamp) %}
-    {%- if (version is none) == (timestamp is none) -%}
-        {{ hw_raise('VERSION', operation ~ ': name either a version or a timestamp.') }}
-    {%- elif version is not none and version is not integer -%}
-        {{ hw_raise('VERSION', operation ~ ": version is '" ~ version ~ "', it must be a whole number.") }}
-    {%- endif -%}
-    {%- set commits = hw_describe_history(relation, 100000) -%}
-    {%- set known = 'versions ' ~ commits[-1].version ~ ' (' ~ hw_utc(commits[-1].at) ~ ') to ' ~ commits[0].version ~ ' ('
-        ~ hw_utc(commits[0].at) ~ ')' -%}
-    {%- set found = namespace(version=none, vacuumed=false) -%}
-    {%- if version is none -%}
-        {#- without quotes, YAML parses a time, whose text is 2026-01-31 12:00:00+00:00 -#}
-        {%- set written = (timestamp | string).replace('+00:00', 'Z') -%}
-        {%- if not modules.re.fullmatch('\\d{4}-\\d{2}-\\d{2}([ T]\\d{2}:\\d{2}(:\\d{2}(\\.\\d{1,6})?)?Z?)?', written) -%}
-            {{ hw_raise('VERSION', operation ~ ": timestamp is '" ~ timestamp ~ "': write it as 2026-01-31 or "
-                ~ "2026-01-31T12:00:00Z, in UTC.") }}
-        {%- endif -%}
-        {%- set moment = adapter.commits.milliseconds(written.replace('Z', '').replace('T', ' ')) -%}
-    {%- endif -%}
-    {%- for commit in commits if found.version is none -%}
-        {%- if (version is none and commit.at <= moment) or (version is not none and commit.version == version) -%}
-            {%- set found.version = commit.version -%}
-        {%- elif commit.operation == 'VACUUM START' -%}{%- set found.vacuumed = true -%}{%- endif -%}
-    {%- endfor -%}
-    {%- if found.version is none -%}
-        {{ hw_raise('NO_SUCH_VERSION', operation ~ ': ' ~ relation ~ ' has no '
-            ~ ('version ' ~ version if version is not none else 'version of ' ~ timestamp) ~ '; its history has ' ~ known
-            ~ '. Nothing was changed.') }}
-    {%- elif found.vacuumed and flags.WHICH == 'run-operation' and hw_has_lost_files(relation, found.version) -%}
+    {%- set wanted = adapter.versions.wanted_version(operation, version, timestamp) -%}
+    {%- set found = adapter.versions.found_version(wanted, relation, hw_describe_history(relation, 100000)) -%}
+    {%- if found.is_vacuumed and flags.WHICH == 'run-operation' and hw_has_lost_files(relation, found.version) -%}
         {{ hw_raise('VACUUMED_VERSION', operation ~ ': files of version ' ~ found.version ~ ' of ' ~ relation
             ~ ' were vacuumed: it can no longer be read. A backup may have it: `dbt run-operation list_backups`. Nothing was changed.') }}
     {%- endif -%}

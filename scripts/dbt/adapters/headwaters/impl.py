@@ -70,6 +70,7 @@ from headwaters.tables import (
     properties,
     setting_types,
     vars_and_targets,
+    versions,
 )
 from headwaters.tables.erasure_run import Erasure, read_value
 from headwaters.tables.setting_types import is_empty
@@ -181,6 +182,7 @@ SUBJECTS = {
     "streams": declared_tables,
     "text": text,
     "units": units,
+    "versions": versions,
 }
 
 
