@@ -53,7 +53,6 @@ def test_the_base_of_each_target_has_the_same_lake(repository: Shop, target: str
     with checked_out(project, base.commit) as found:
         assert found.root != project.root
         assert (found.root / found.place).resolve() == project.lake.resolve()
-        assert (found.root / found.credentials.folder).resolve() == project.lake.resolve()
 
 
 def test_the_base_is_the_merge_base_and_reads_the_same_lake(
