@@ -21,15 +21,21 @@ from headwaters.platform.sql import renamed
 from headwaters.report.pages.texts import number
 from headwaters.review.contracts import broken
 from headwaters.review.facts import SQL_DIFFERS, Cause, ComparedColumn, Edge, Finding
+from headwaters.review.sides import (
+    BUILT,
+    TESTS,
+    Side,
+    built_nodes,
+    in_order,
+    parents_of,
+    reached,
+    to_build,
+)
 from headwaters.tables.settings import ModelSettings
 
 if TYPE_CHECKING:
-    from dbt.contracts.graph.manifest import Manifest
+    pass
 
-    from headwaters.platform.project import Project
-
-BUILT = ("model", "seed", "snapshot")
-_TESTS = ("test", "unit_test")
 # Settings that have no effect on rows.
 _WITHOUT_ROWS = frozenset(
     {
@@ -83,26 +89,6 @@ class Changes:
         return own.causes if own else ("upstream",)
 
 
-@dataclass(frozen=True)
-class Side:
-    """A project as one side of a comparison: nodes and exposures by id, and the SQL of macros.
-
-    `files` are those of the project's own macros, docs and groups. `manifest` is the one that dbt
-    parsed; pure functions use neither it nor the project.
-    """
-
-    nodes: Mapping[str, Node]
-    exposures: Mapping[str, Node]
-    macros: Mapping[str, str]
-    files: frozenset[str] = frozenset()
-    manifest: Manifest = None  # type: ignore[assignment]  # of a project that is not built
-    project: Project = None  # type: ignore[assignment]  # likewise
-
-    def table(self, key: str) -> str:
-        """Return the qualified name of a node's table in production."""
-        return str((self.manifest.nodes.get(key) or self.manifest.sources[key]).relation_name)
-
-
 def changes(base: Side, head: Side) -> Changes:
     """Return the differences between two states of a project."""
     changed: dict[str, Changed] = {}
@@ -117,7 +103,7 @@ def changes(base: Side, head: Side) -> Changes:
     roots = {key for key, one in changed.items() if one.rows}
     below = _downstream(roots, (base, head))
     both = {*changed, *below}
-    order = tuple(key for key in _in_order({**base.nodes, **head.nodes}) if key in both)
+    order = tuple(key for key in in_order({**base.nodes, **head.nodes}) if key in both)
     rows = {*roots, *below}
     built = {*rows, *(key for key, one in changed.items() if one.tested or one.enforced)}
     return Changes(
@@ -125,14 +111,10 @@ def changes(base: Side, head: Side) -> Changes:
         order,
         tuple(sorted(_readers(rows, (base, head)))),
         tuple(_edges(both, head)),
-        _to_build(built, head),
-        _to_build(built, base),
+        to_build(built, head),
+        to_build(built, base),
         tuple(_exposures_changed(base, head)),
     )
-
-
-def _built(side: Side) -> Iterator[str]:
-    return (key for key, node in side.nodes.items() if node["resource_type"] in BUILT)
 
 
 def _reviewed(side: Side) -> Iterator[str]:
@@ -240,7 +222,7 @@ def _reading(node: Node) -> list[Any]:
 def _readers(keys: set[str], sides: Iterable[Side]) -> set[str]:
     """Return the names of the exposures that read any of these nodes, on either side."""
     exposures = (one for side in sides for one in side.exposures.values())
-    return {str(one["name"]) for one in exposures if keys & set(_parents(one))}
+    return {str(one["name"]) for one in exposures if keys & set(parents_of(one))}
 
 
 def _exposures_changed(base: Side, head: Side) -> Iterator[str]:
@@ -251,7 +233,7 @@ def _exposures_changed(base: Side, head: Side) -> Iterator[str]:
         if before is None or after is None:
             yield f"exposure {name} is {'added' if before is None else 'removed'}"
             continue
-        one, other = ({"meta": _meta(side), "reads": _parents(side)} for side in (before, after))
+        one, other = ({"meta": _meta(side), "reads": parents_of(side)} for side in (before, after))
         for line in _differences("", one, other):
             yield f"exposure {name} changes: {line}"
 
@@ -320,7 +302,7 @@ def _compiled_differs(before: Node, after: Node, names: Mapping[str, str]) -> bo
 
 def _moved(base: Side, head: Side) -> dict[str, str]:
     """Return the tables whose schema or name changed, with the new name. Their rows are equal."""
-    both = ((base.nodes[key], head.nodes[key]) for key in _built(base) if key in head.nodes)
+    both = ((base.nodes[key], head.nodes[key]) for key in built_nodes(base) if key in head.nodes)
     names = ((one.get("relation_name"), other.get("relation_name")) for one, other in both)
     return {one.lower(): other for one, other in names if one and other and one != other}
 
@@ -427,7 +409,7 @@ def _tests(key: str, side: Side) -> dict[str, Node]:
     return {
         test: node
         for test, node in side.nodes.items()
-        if node["resource_type"] in _TESTS and key in _parents(node)
+        if node["resource_type"] in TESTS and key in parents_of(node)
     }
 
 
@@ -471,136 +453,21 @@ def hooks_of(node: Node) -> list[Any]:
     return [[hook.get("sql") for hook in some] for some in hooks]
 
 
-def _parents(node: Node) -> list[str]:
-    return list((node.get("depends_on") or {}).get("nodes") or ())
-
-
 def _downstream(roots: Iterable[str], sides: Iterable[Side]) -> set[str]:
     """Return the models, seeds and snapshots downstream of `roots`, on either side."""
     children: dict[str, set[str]] = {}
     for side in sides:
-        for key in _built(side):
-            for parent in _parents(side.nodes[key]):
+        for key in built_nodes(side):
+            for parent in parents_of(side.nodes[key]):
                 children.setdefault(parent, set()).add(key)
-    found: set[str] = set()
-    fresh = set(roots)
-    while fresh:
-        fresh = {child for key in fresh for child in children.get(key, ())} - found
-        found |= fresh
-    return found
-
-
-def _in_order(nodes: Mapping[str, Node]) -> list[str]:
-    """Sort nodes so that each follows its inputs, and otherwise alphabetically."""
-    order: dict[str, None] = {}
-
-    def add(key: str, above: tuple[str, ...]) -> None:
-        if key in order or key in above:
-            return
-        for parent in sorted(_parents(nodes[key])):
-            if parent in nodes:
-                add(parent, (*above, key))
-        order[key] = None
-
-    for key in sorted(nodes):
-        add(key, ())
-    return list(order)
+    return reached(roots, lambda key: children.get(key, ()))
 
 
 def _edges(keys: set[str], side: Side) -> Iterator[Edge]:
     for key in sorted(keys):
-        for parent in _parents(side.nodes.get(key, {})):
+        for parent in parents_of(side.nodes.get(key, {})):
             if parent in side.nodes:
                 yield Edge(parent, key)
-
-
-def _to_build(keys: Iterable[str], side: Side) -> tuple[str, ...]:
-    """Return the nodes of `keys` with tables, and the views they read: views have no versions."""
-    found = {key for key in keys if key in side.nodes}
-    fresh = set(found)
-    while fresh:
-        fresh = {
-            parent
-            for key in fresh
-            for parent in _parents(side.nodes[key])
-            if _kind(side.nodes.get(parent)) in ("view", "ephemeral") and parent not in found
-        }
-        found |= fresh
-    return tuple(
-        key
-        for key in _in_order(side.nodes)
-        if key in found and _kind(side.nodes[key]) not in ("ephemeral", "")
-    )
-
-
-def _kind(node: Node | None) -> str:
-    if node is None or node["resource_type"] not in BUILT:
-        return ""
-    return str(node["config"].get("materialized") or "table")
-
-
-def inputs(built: Iterable[str], side: Side) -> tuple[str, ...]:
-    """Return the tables that the built nodes read and that are not built themselves."""
-    own = set(built)
-    found: dict[str, None] = {}
-    fresh = list(own)
-    while fresh:
-        key = fresh.pop()
-        for parent in _parents(side.nodes[key]):
-            node = side.nodes.get(parent)
-            if node is None or parent in own or parent in found:
-                continue
-            if _kind(node) == "ephemeral":
-                fresh.append(parent)
-            else:
-                found[parent] = None
-    return tuple(sorted(found))
-
-
-def read_by_tests(built: Iterable[str], side: Side) -> tuple[str, ...]:
-    """Return the other tables that the tests of the built nodes read."""
-    own = set(built)
-    found = {
-        parent
-        for node in side.nodes.values()
-        if node["resource_type"] == "test" and own & set(_parents(node))
-        for parent in _parents(node)
-        if parent in side.nodes and parent not in own and _kind(side.nodes[parent]) != "ephemeral"
-    }
-    return tuple(sorted(found))
-
-
-def tested(built: Iterable[str], side: Side) -> bool:
-    """Return true if any of the built nodes has a test."""
-    own = set(built)
-    tests = (node for node in side.nodes.values() if node["resource_type"] in _TESTS)
-    return any(own & set(_parents(node)) for node in tests)
-
-
-def followers(built: Iterable[str], side: Side) -> dict[str, list[str]]:
-    """Return, for each table that is read but not built, its readers among the built nodes."""
-    found: dict[str, list[str]] = {}
-    own = set(built)
-    for key in own:
-        for parent in inputs([key], side):
-            if parent not in own:
-                found.setdefault(parent, []).append(key)
-    return found
-
-
-def tables_above(key: str, built: Iterable[str], side: Side) -> set[str]:
-    """Return the built tables that a node reads, directly or through views."""
-    own = set(built)
-    found: set[str] = set()
-    fresh = [key]
-    while fresh:
-        for parent in _parents(side.nodes[fresh.pop()]):
-            kind = _kind(side.nodes.get(parent))
-            if kind == "ephemeral" or (kind == "view" and parent in own):
-                fresh.append(parent)
-            elif parent in own:
-                found.add(parent)
-    return found
 
 
 def key_of(node: Node) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from headwaters.analysis import strategy_of
 from headwaters.platform.nodes import Node
 from headwaters.platform.sql import literal, renamed
-from headwaters.review.build import COMMITS, Spark
+from headwaters.review.spark import COMMITS, Spark
 from headwaters.runs.recovery import Inputs, applied_versions
 from headwaters.tables.commits import Commit
 from headwaters.tables.settings import ModelSettings

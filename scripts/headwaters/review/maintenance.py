@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from headwaters.analysis import strategy_of
+from headwaters.review.build_sides import BothSides
 from headwaters.review.facts import Finding
 
 Note = Mapping[str, Any]
+
+
+def lost_maintenance(sides: BothSides) -> Iterator[tuple[str, Finding]]:
+    """Yield the findings of models that leave incremental maintenance, by id."""
+    head, base = sides.head, sides.base
+    for key in head.keys:
+        node = head.side.nodes[key]
+        if node["resource_type"] != "model" or not strategy_of(node["config"]):
+            continue
+        if key not in sides.changes.changed or not head.outcomes[key].is_built:
+            continue
+        production = base.side.nodes.get(key) and sides.spark.derivation(base.side.table(key))
+        derived = sides.spark.derivation(head.table(key))
+        refresh = node["config"].get("refresh") or "auto"
+        finding = maintenance_finding(production or None, derived, refresh)
+        if finding:
+            yield key, finding
 
 
 def maintenance_finding(before: Note | None, after: Note | None, refresh: str) -> Finding | None:

@@ -9,12 +9,14 @@ from headwaters.analysis import strategy_of
 from headwaters.platform.nodes import Node, table_name
 from headwaters.review import changes as changing
 from headwaters.review import costs
-from headwaters.review.build import BuildOutcome
-from headwaters.review.build_sides import Known, Rows
-from headwaters.review.changes import Changes, Side
+from headwaters.review.changes import Changes
+from headwaters.review.compare_sides import Rows
 from headwaters.review.costs import Past
+from headwaters.review.dbt_runs import BuildOutcome
 from headwaters.review.facts import Cost, Finding, ModelReview
 from headwaters.review.lint import Linted
+from headwaters.review.results import Results
+from headwaters.review.sides import Side, inputs, tables_above
 
 OneOff = Literal["rebuild", "patch", "nothing"]
 _ONE_OFF: dict[str, OneOff] = {
@@ -25,7 +27,7 @@ _ONE_OFF: dict[str, OneOff] = {
 
 
 def model_of(
-    key: str, base: Side, head: Side, found: Changes, known: Known, linted: Linted
+    key: str, base: Side, head: Side, found: Changes, results: Results, linted: Linted
 ) -> ModelReview:
     """Return all facts of one model."""
     before, after = base.nodes.get(key), head.nodes.get(key)
@@ -39,24 +41,24 @@ def model_of(
         causes=found.causes(key),
         what_changed=own.what if own else (),
         not_compared=own.not_compared if own else (),
-        stays=known.stays.get(key),
+        stays=proof.stays if (proof := results.proofs.get(key)) else None,
         findings=(
             *(own.broken if own else ()),
-            *_findings(key, known),
-            *([known.maintenance[key]] if key in known.maintenance else []),
+            *_findings(key, results),
+            *([results.maintenance[key]] if key in results.maintenance else []),
             *linted.of(node["original_file_path"]),
         ),
         diff_of_sql=changing.diff_of_sql(before, after) if own else "",
     )
     if key not in {*found.built, *found.built_before}:
         return made
-    rows = known.rows.get(key)
+    rows = results.rows.get(key)
     if rows is None:
-        return replace(made, why_not=f"not compared: {known.problem}")
-    if key in known.moments:
+        return replace(made, why_not=f"not compared: {results.problem}")
+    if key in results.moments:
         shapes = tuple(replace(column, changed=0) for column in rows.columns)
-        rows = Rows(shapes, why_not=f"not compared: {known.moments[key]}")
-    cost = _cost(key, head, found, known)
+        rows = Rows(shapes, why_not=f"not compared: {results.moments[key]}")
+    cost = _cost(key, head, found, results)
     if cost and rows.difference and "upstream" in made.causes and not rows.difference.rows:
         cost = replace(cost, one_off="nothing", one_off_reason="no row differs")
     more = ["the order of its columns differs"] if rows.is_reordered else []
@@ -69,11 +71,11 @@ def model_of(
         difference=rows.difference,
         why_not=rows.why_not,
         cost=cost,
-        pinned=_pins(key, head if after else base, known),
+        pinned=_pins(key, head if after else base, results),
     )
 
 
-def moments(head: Side, found: Changes, known: Known) -> dict[str, str]:
+def moments(head: Side, found: Changes, results: Results) -> dict[str, str]:
     """Return, by id, why some tables have differing rows that are not due to the branch.
 
     If neither the SQL nor any input of a recomputed table differs, two builds gave different rows,
@@ -81,11 +83,11 @@ def moments(head: Side, found: Changes, known: Known) -> dict[str, str]:
     """
     told: dict[str, str] = {}
     for key in found.order:
-        rows, node = known.rows.get(key), head.nodes.get(key)
+        rows, node = results.rows.get(key), head.nodes.get(key)
         if key in found.changed or node is None or rows is None or rows.difference is None:
             continue
-        read = changing.tables_above(key, found.built, head)
-        apart = [known.rows[one] for one in read if one in known.rows and one not in told]
+        read = tables_above(key, found.built, head)
+        apart = [results.rows[one] for one in read if one in results.rows and one not in told]
         if not rows.difference.rows or not all(map(_is_same, apart)):
             continue
         if others := sorted(table_name(head.nodes[one]) for one in read if one in told):
@@ -101,11 +103,11 @@ def _is_same(rows: Rows) -> bool:
     return is_whole and not any(column.differs for column in rows.columns)
 
 
-def _findings(key: str, known: Known) -> list[Finding]:
-    found = list(known.tests.get(key, ()))
-    outcome = known.after.get(key)
+def _findings(key: str, results: Results) -> list[Finding]:
+    found = list(results.tests.get(key, ()))
+    outcome = results.after.get(key)
     if outcome is not None and outcome.status in ("error", "fail", "runtime error"):
-        before = known.before.get(key)
+        before = results.before.get(key)
         is_contract = "enforced contract that failed" in outcome.message
         was_so = before is not None and not before.is_built and before.message == outcome.message
         text = (
@@ -115,21 +117,21 @@ def _findings(key: str, known: Known) -> list[Finding]:
     return found
 
 
-def _pins(key: str, side: Side, known: Known) -> dict[str, int]:
-    tables = [side.table(parent) for parent in changing.inputs([key], side)]
-    return {table: version["version"] for table in tables if (version := known.pinned.of(table))}
+def _pins(key: str, side: Side, results: Results) -> dict[str, int]:
+    tables = [side.table(parent) for parent in inputs([key], side)]
+    return {table: version["version"] for table in tables if (version := results.pinned.of(table))}
 
 
-def _cost(key: str, head: Side, found: Changes, known: Known) -> Cost | None:
-    node, outcome = head.nodes.get(key), known.after.get(key)
+def _cost(key: str, head: Side, found: Changes, results: Results) -> Cost | None:
+    node, outcome = head.nodes.get(key), results.after.get(key)
     if node is None or outcome is None:
         return None
-    one_off, reason, next_run = _one_off(key, node, found, known)
-    past, rows = known.past.get(key, Past()), known.rows[key].difference
+    one_off, reason, next_run = _one_off(key, node, found, results)
+    past, rows = results.past.get(key, Past()), results.rows[key].difference
     usual = costs.of_a_run(past)
     if one_off == "nothing":
         return Cost(one_off, reason, next_run, next_predicted=usual)
-    rebuilt = costs.of_a_rebuild(past, rows, _full_seconds(node, known.before.get(key)))
+    rebuilt = costs.of_a_rebuild(past, rows, _full_seconds(node, results.before.get(key)))
     return Cost(
         one_off,
         reason,
@@ -138,7 +140,7 @@ def _cost(key: str, head: Side, found: Changes, known: Known) -> Cost | None:
         outcome.effort.bytes_written,
         rebuilt if one_off == "rebuild" else costs.of_a_run(past, rows.rows if rows else None),
         rebuilt if next_run == "rebuild" else usual,
-        known.next_measured.get(key),
+        proof.effort if (proof := results.proofs.get(key)) else None,
     )
 
 
@@ -149,7 +151,7 @@ def _full_seconds(node: Node, outcome: BuildOutcome | None) -> float | None:
     return outcome.effort.seconds
 
 
-def _one_off(key: str, node: Node, found: Changes, known: Known) -> tuple[OneOff, str, str]:
+def _one_off(key: str, node: Node, found: Changes, results: Results) -> tuple[OneOff, str, str]:
     """Return the operation that gives production's table the branch's rows, and why.
 
     The third part describes the runs after it.
@@ -161,7 +163,6 @@ def _one_off(key: str, node: Node, found: Changes, known: Known) -> tuple[OneOff
         return "nothing", "neither its SQL nor a setting of its rows differs", "incremental"
     if key not in found.changed:
         return "patch", "its SQL is the same: it follows what changes upstream", "incremental"
-    if key not in known.next_runs:
+    if (following := results.next_runs.get(key)) is None:
         return "rebuild", "first run, or not known", "incremental"
-    choice, reason = known.next_runs[key]
-    return _ONE_OFF.get(choice, "rebuild"), reason, "incremental"
+    return _ONE_OFF.get(following.action, "rebuild"), following.reason, "incremental"

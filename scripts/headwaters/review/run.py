@@ -1,9 +1,14 @@
-"""One review: the changes, both sides over the same inputs, and the results."""
+"""One review, from its first step to its last; each step is a module with a typed result.
+
+What changed (`changes`), both sides over the same inputs (`build_sides`), the difference of their
+rows (`compare_sides`), their tests (`data_tests`), the proof of the incremental path (`proof`,
+`maintenance`), the costs (`next_runs`, `costs`), the facts of each model (`models`), the verdict
+(`verdict`), the comment and the page (`markdown`, `page`).
+"""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -15,22 +20,28 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from headwaters.platform import atomic_write
 from headwaters.platform.dbt_compat import copied
-from headwaters.platform.errors import CodedError, UserError, WorkError, first_line, refused_file
-from headwaters.platform.manifest import compiled, parse, selected
-from headwaters.platform.nodes import Node
+from headwaters.platform.errors import CodedError, WorkError, first_line, refused_file
+from headwaters.platform.manifest import selected
 from headwaters.platform.project import Project
 from headwaters.platform.waiting import during
 from headwaters.report.pages.texts import number
 from headwaters.review import changes as changing
 from headwaters.review import markdown, page
-from headwaters.review.build import KEPT, Schemas, Spark, clean
-from headwaters.review.build_sides import Both, Known
-from headwaters.review.changes import Changes, Side
+from headwaters.review.build_sides import BothSides
+from headwaters.review.changes import Changes
 from headwaters.review.checkout import changed_files, checked_out, revisions, slug
+from headwaters.review.compare_sides import Comparison
+from headwaters.review.data_tests import failed_tests
 from headwaters.review.facts import Review
 from headwaters.review.lint import new_findings
+from headwaters.review.maintenance import lost_maintenance
 from headwaters.review.models import model_of, moments
-from headwaters.review.proof import maintenance, next_runs, past_runs, prove
+from headwaters.review.next_runs import next_runs, past_runs
+from headwaters.review.proof import prove
+from headwaters.review.results import Results
+from headwaters.review.schemas import KEPT, Schemas, clean
+from headwaters.review.sides import Side, built_nodes, read_sides
+from headwaters.review.spark import Spark
 from headwaters.review.verdict import verdict
 
 Say = Callable[[str], None]
@@ -60,19 +71,19 @@ def review(project: Project, out: Path, options: ReviewOptions, say: Say) -> int
     began = time.monotonic()
     before, after = revisions(project, options.base, out)
     schemas = Schemas(slug(after.branch, after.commit))
-    known = Known()
+    results = Results()
     with checked_out(project, before.commit) as base_project:
-        base, head = _read(project, base_project)
+        base, head = read_sides(project, base_project)
         found = changing.changes(base, head)
         if options.select:
             found = _selected(found, base, head, options.select)
         if changing.operations(base) != changing.operations(head):
-            known.note(
+            results.note(
                 "HW_REVIEW_HOOKS",
                 "on-run-start or on-run-end differs, and a review runs no hooks. Run them by hand",
             )
         if after.is_dirty:
-            known.note(
+            results.note(
                 "HW_REVIEW_DIRTY",
                 "the worktree has changes that are not committed, and they are reviewed as well. "
                 "Commit or stash them to review what a pull request has",
@@ -87,18 +98,18 @@ def review(project: Project, out: Path, options: ReviewOptions, say: Say) -> int
         with ThreadPoolExecutor(1) as beside:  # the linter is a separate process
             linting = beside.submit(new_findings, base_project.root, project.root, files)
             if found.built or found.built_before:
-                say(f"reviewing {len(found.order)} of {_count(head)} tables")
+                say(f"reviewing {len(found.order)} of {sum(1 for _ in built_nodes(head))} tables")
             if found.built or found.built_before or options.is_clean:
                 try:
-                    _compare(base, head, found, schemas, known, options)
+                    _compare(base, head, found, schemas, results, options)
                 except (DbtRuntimeError, CodedError, OSError) as error:
-                    known.problem = _problem(error)
-                    known.notes.append(f"rows were not compared: {known.problem}")
-                known.moments = moments(head, found, known)
+                    results.problem = _problem(error)
+                    results.notes.append(f"rows were not compared: {results.problem}")
+                results.moments = moments(head, found, results)
             linted = linting.result()
         if linted.problem:
-            known.notes.append(linted.problem)
-        models = [model_of(key, base, head, found, known, linted) for key in found.order]
+            results.notes.append(linted.problem)
+        models = [model_of(key, base, head, found, results, linted) for key in found.order]
     made = Review(
         before,
         after,
@@ -106,7 +117,7 @@ def review(project: Project, out: Path, options: ReviewOptions, say: Say) -> int
         found.edges,
         found.exposures,
         (*found.not_compared, *_of_files(outside)),
-        tuple(known.notes),
+        tuple(results.notes),
         round(time.monotonic() - began, 1),
     )
     # printed first, so that the user sees it even if the files cannot be written
@@ -115,7 +126,7 @@ def review(project: Project, out: Path, options: ReviewOptions, say: Say) -> int
     _write(made, out)
     say(f"written to {out}: review.md, {markdown.PAGE}, review.json")
     is_unknown = any(m.why_not for m in models) and not any(m.difference for m in models)
-    return 1 if known.problem or verdict(made).fails or is_unknown else 0
+    return 1 if results.problem or verdict(made).fails or is_unknown else 0
 
 
 def _of_files(files: Sequence[str]) -> list[str]:
@@ -165,39 +176,6 @@ def summary(made: Review) -> list[str]:
     return lines
 
 
-def _read(project: Project, base_project: Project) -> tuple[Side, Side]:
-    head = _side(project)
-    try:
-        return _side(base_project), head
-    except UserError as error:
-        raise UserError(
-            "HW_REVIEW_BASE",
-            f"the base does not parse, so there is nothing to compare: {error.text}",
-        ) from None
-
-
-def _side(project: Project) -> Side:
-    with contextlib.chdir(project.root):  # dbt changes to this folder, and stays
-        manifest = parse(project)
-        as_parsed = copied(manifest)
-        found = compiled(project, manifest)
-    macros = {key: macro.macro_sql for key, macro in manifest.macros.items()}
-    units = {key: test.to_dict() for key, test in manifest.unit_tests.items()}
-    nodes = {key: _with_content(node, project) for key, node in {**found.nodes, **units}.items()}
-    own = [*manifest.macros.values(), *manifest.docs.values(), *manifest.groups.values()]
-    name = manifest.metadata.project_name
-    files = {one.original_file_path for one in own if one.package_name == name}
-    return Side(nodes, found.exposures, macros, frozenset(files), as_parsed, project)
-
-
-def _with_content(node: Node, project: Project) -> Node:
-    """Give a seed the checksum of its file: above 1 MB, dbt's own is that of the path."""
-    if node["resource_type"] != "seed" or node["checksum"]["name"] != "path":
-        return node
-    file = project.root / node["original_file_path"]
-    return {**node, "checksum": hashlib.sha256(file.read_bytes()).hexdigest()}
-
-
 def _selected(found: Changes, base: Side, head: Side, select: Sequence[str]) -> Changes:
     """Restrict the changes to dbt's selection. The review reads other tables from production."""
     keys = selected(head.project, copied(head.manifest), select)
@@ -212,14 +190,6 @@ def _selected(found: Changes, base: Side, head: Side, select: Sequence[str]) -> 
     )
 
 
-def _is_view(side: Side, key: str) -> bool:
-    return bool(side.nodes[key]["config"].get("materialized") == "view")
-
-
-def _count(side: Side) -> int:
-    return sum(node["resource_type"] in changing.BUILT for node in side.nodes.values())
-
-
 def _files(found: Changes, *sides: Side) -> list[str]:
     files = {
         str(side.nodes[key]["original_file_path"])
@@ -230,8 +200,17 @@ def _files(found: Changes, *sides: Side) -> list[str]:
     return sorted(files)
 
 
+def _is_view(side: Side, key: str) -> bool:
+    return bool(side.nodes[key]["config"].get("materialized") == "view")
+
+
 def _compare(
-    base: Side, head: Side, found: Changes, schemas: Schemas, known: Known, options: ReviewOptions
+    base: Side,
+    head: Side,
+    found: Changes,
+    schemas: Schemas,
+    results: Results,
+    options: ReviewOptions,
 ) -> None:
     spark = Spark(head.project)
     with during("starting Spark"):
@@ -240,19 +219,45 @@ def _compare(
         raise WorkError("HW_REVIEW_SCHEMA", _not_dropped(own[0], left[own[0]]))
     try:
         if found.built or found.built_before:
-            both = Both(spark, schemas, (base, head), found, known, options.largest)
-            both.build()
-            prove(both)
-            next_runs(both)
-            maintenance(both)
-            past_runs(both)
+            _run_steps(
+                BothSides(spark, schemas, (base, head), found, results.note), results, options
+            )
     finally:
         # differing rows contain unmasked values, and must not stay queryable
         of_rows = f"{schemas.prefix}difference_"
         with contextlib.suppress(DbtRuntimeError):  # the review has already reported a lost Spark
             left |= clean(spark, schemas.prefix if options.is_clean else of_rows)
         for name, why in left.items():
-            known.note("HW_REVIEW_SCHEMA", _not_dropped(name, why))
+            results.note("HW_REVIEW_SCHEMA", _not_dropped(name, why))
+
+
+def _run_steps(sides: BothSides, results: Results, options: ReviewOptions) -> None:
+    """Run the steps in order: build and compare both sides, test, prove, predict the costs."""
+    comparison = Comparison(sides, options.largest)
+    results.before, results.after = sides.base.outcomes, sides.head.outcomes
+    results.rows = comparison.rows
+    results.pinned = sides.pin_inputs()
+    _build(sides, comparison)
+    results.tests = failed_tests(sides)
+    results.proofs.update(prove(comparison))
+    results.next_runs.update(next_runs(sides))
+    results.maintenance.update(lost_maintenance(sides))
+    results.past.update(past_runs(sides, comparison.rows))
+
+
+def _build(sides: BothSides, comparison: Comparison) -> None:
+    """Build the base, then the branch in two steps, and compare each table once both have it."""
+    base, head, roots = sides.base, sides.head, sides.roots
+    sides.prepare_inputs()
+    sides.build(base, base.keys)
+    sides.build(head, roots)
+    comparison.compare(roots)
+    if below := [key for key in head.keys if key not in roots]:
+        for key in roots:
+            comparison.patch(key)
+        sides.build(head, sides.possible(below))
+        comparison.compare(below)
+    comparison.compare(base.keys)  # tables that the branch removed
 
 
 def _not_dropped(schema: str, why: str) -> str:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from headwaters.review import changes as changing
-from headwaters.review.changes import Side
 from headwaters.review.facts import Edge, Finding
 from headwaters.review.lint import Linted, new_findings, subtracted
+from headwaters.review.sides import Side, has_tests, inputs
 
 
 def model(name: str, sql: str, reads: list[str], **more: Any) -> dict[str, Any]:
@@ -83,8 +83,8 @@ def test_a_text_brings_all_that_is_downstream(sides: tuple[Side, Any]) -> None:
     assert found.edges == (Edge("model.p.v", "model.p.b"), Edge("model.p.b", "model.p.c"))
     # a view has no versions: the review builds it over its inputs
     assert found.built == found.built_before == ("model.p.v", "model.p.b", "model.p.c")
-    assert changing.inputs(found.built, head) == ("model.p.a",)
-    assert changing.inputs(["model.p.a"], head) == ("source.p.raw",)
+    assert inputs(found.built, head) == ("model.p.a",)
+    assert inputs(["model.p.a"], head) == ("source.p.raw",)
 
 
 def test_added_and_removed_models_are_built_on_the_side_that_has_them(
@@ -237,8 +237,8 @@ def test_a_test_that_is_removed_is_told_and_builds_nothing(sides: tuple[Side, An
 
 
 def test_tests_are_run_where_there_are_some() -> None:
-    assert changing.tested(["model.p.a", "model.p.b"], project())
-    assert not changing.tested(["model.p.a"], project())
+    assert has_tests(["model.p.a", "model.p.b"], project())
+    assert not has_tests(["model.p.a"], project())
 
 
 def test_a_snapshot_that_checks_columns_has_times_of_its_runs() -> None:

@@ -16,8 +16,8 @@ from headwaters.platform.errors import UserError
 from headwaters.platform.project import Project
 from headwaters.platform.review_schemas import is_of_review
 from headwaters.review import run
-from headwaters.review.build import Schemas
 from headwaters.review.checkout import checked_out, revisions, slug
+from headwaters.review.schemas import Schemas
 from review.shop import ROOT, Shop
 
 LONG = "dependabot/pip/of-a-name-longer-than-that"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from headwaters.review.changes import Side, followers, read_by_tests, tables_above
 from headwaters.review.continued import are_same, can_continue
+from headwaters.review.sides import Side, followers, read_by_tests, tables_above
 from headwaters.tables.commits import Commit
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from headwaters.review import changes as changing
-from headwaters.review.changes import Side
 from headwaters.review.facts import Finding
+from headwaters.review.sides import Side
 
 TABLE = "model.p.orders"
 READER = "model.p.totals"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwaters.review.build import without_values
+from headwaters.review.spark import without_values
 
 REST = "the rest of the message may have values"
 

@@ -14,7 +14,7 @@ from headwaters.platform import atomic_write
 from headwaters.platform.errors import WorkError
 from headwaters.platform.project import Project
 from headwaters.review import run
-from headwaters.review.build import KEPT, Schemas, clean
+from headwaters.review.schemas import KEPT, Schemas, clean
 from review.shop import ROOT, Shop, facts
 from review.test_checkout import repository
 from review.test_pull_requests import OF_ORDERS, ORDERS, PLAIN

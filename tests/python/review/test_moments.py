@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from headwaters.review.build_sides import Known, Rows
-from headwaters.review.changes import Changed, Changes, Side
+from headwaters.review.changes import Changed, Changes
+from headwaters.review.compare_sides import Rows
 from headwaters.review.facts import ComparedColumn, Difference
 from headwaters.review.models import moments
+from headwaters.review.results import Results
+from headwaters.review.sides import Side
 from review.test_changes import model
 
 SAME, ONE = (Difference(3, 3, 0, 0, changed, by_key=True) for changed in (0, 1))
@@ -33,9 +35,10 @@ def test_rows_differ_by_themselves_where_nothing_that_is_read_differs(
     keys = tuple(nodes)
     changed = {keys[0]: Changed(keys[0], ("text",), (), rows=True)}
     found = Changes(changed, keys, (), (), keys, keys)
-    known = Known(rows={keys[0]: a, keys[1]: Rows(difference=ONE), keys[2]: Rows(difference=ONE)})
-    assert moments(Side(nodes, {}, {}), found, known) == told
+    one = Rows(difference=ONE)
+    results = Results(rows={keys[0]: a, keys[1]: one, keys[2]: one})
+    assert moments(Side(nodes, {}, {}), found, results) == told
     # incremental rows are those of a full refresh
     for key in keys:
         nodes[key]["config"]["incremental_strategy"] = "change_feed"
-    assert moments(Side(nodes, {}, {}), found, known) == {}
+    assert moments(Side(nodes, {}, {}), found, results) == {}
