@@ -121,11 +121,11 @@ class Record:
     reasons: list[Reason] = field(default_factory=list)
 
 
-def reader_of(contract: Contract, no_others: bool = False) -> RequestReader:
+def reader_of(contract: Contract) -> RequestReader:
     """Return the reader of a stream's requests. Raises ValueError as Reader does."""
     changes = contract.stream.changes
     enveloped = changes is not None and changes.envelope == "debezium"
-    return EventReader(contract) if enveloped else RequestReader(contract, no_others)
+    return EventReader(contract) if enveloped else RequestReader(contract)
 
 
 class RequestReader:

@@ -10,8 +10,8 @@ import math
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-# The pitch and the width of bars, in units of a plot.
-PITCH, WIDE = 4.0, 3.0
+# The pitch and the width of bars, and the usual height of a plot, in its own units.
+PITCH, WIDE, HEIGHT = 4.0, 3.0, 20.0
 _LEAST = 1.0  # keeps small values visible
 
 _STEPS = [
@@ -22,29 +22,23 @@ _STEPS = [
 _MOST_BUCKETS = 60
 
 
-def bars(
-    values: Sequence[float], height: float = 20, most: float | None = None, first: float = 0
-) -> str:
-    """Return a path of one bar for each value; the greatest (or `most`) has the plot's height.
-
-    `first` is the place of the first one, counted in bars.
-    """
+def bars(values: Sequence[float], height: float = HEIGHT, most: float | None = None) -> str:
+    """Return a path of one bar for each value; the greatest (or `most`) has the plot's height."""
     top = max(values, default=0) if most is None else most
     parts = []
     for index, value in enumerate(values):
         if value > 0 and top > 0:
             tall = max(_LEAST, min(1.0, value / top) * height)
-            left = (first + index) * PITCH
-            parts.append(f"M{left:g} {height:g}v-{tall:.4g}h{WIDE:g}v{tall:.4g}z")
+            parts.append(f"M{index * PITCH:g} {height:g}v-{tall:.4g}h{WIDE:g}v{tall:.4g}z")
     return "".join(parts)
 
 
-def ticks(values: Sequence[float | None], most: float, height: float = 20) -> str:
+def ticks(values: Sequence[float | None], most: float) -> str:
     """Return a path of one short line for each known value, over the bars of the same place."""
     parts = []
     for index, value in enumerate(values):
         if value is not None and most > 0:
-            y = height - min(1.0, value / most) * height
+            y = HEIGHT - min(1.0, value / most) * HEIGHT
             parts.append(f"M{index * PITCH - 0.5:g} {y:.4g}h{WIDE + 1:g}")
     return "".join(parts)
 
