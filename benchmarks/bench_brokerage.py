@@ -3,8 +3,8 @@
 The models are those of `tests/python/analysis/brokerage`, modelled on TPC-DI, over generated inputs
 (`benchmarks/brokerage.py`): 170,000 rows at BROKERAGE_SCALE 1, and 1,200 rows for each of two
 batches. `table` recomputes every model. `headwaters` is `dbt run` of the same SQL with `auto`, and
-`small in full` the same with `whole_below: 200000`. After each batch, the benchmark
-compares every table with the plain one by `except all`, both ways. A round without changes follows.
+`changes applied` the same with `whole_below: 0`. After each batch, the benchmark compares every
+table with the plain one by `except all`, both ways. A round without changes follows.
 BROKERAGE_MODELS selects models as dbt's `--select` does, and BROKERAGE_VARIANTS the variants. There
 is one thread, so that each model's CPU is its own. The CPU seconds of each model are in the output.
 """
@@ -31,7 +31,7 @@ from benchmarks.runner import (
 SCALE = float(os.environ.get("BROKERAGE_SCALE", "1"))
 MODELS = os.environ.get("BROKERAGE_MODELS", "").split()
 BATCHES = int(os.environ.get("BROKERAGE_BATCHES", "2"))
-SCHEMAS = {"table": "plain", "headwaters": "kept", "small in full": "small"}
+SCHEMAS = {"table": "plain", "headwaters": "kept", "changes applied": "applied"}
 VARIANTS = os.environ.get("BROKERAGE_VARIANTS", "table,headwaters").split(",")
 FOLDER = ROOT / "tests" / "python" / "analysis" / "brokerage"
 PROPERTIES = {
@@ -124,8 +124,8 @@ def project(folder: Path, variant: str) -> list[str]:
     files = {f"models/{path.relative_to(FOLDER)}": path.read_text() for path in models}
     files |= {f"seeds/{path.name}": path.read_text() for path in FOLDER.glob("seeds/*")}
     kind: dict[str, Any] = {"+materialized": "incremental", "+incremental_strategy": "auto"}
-    if variant == "small in full":
-        kind["+whole_below"] = 200_000
+    if variant == "changes applied":
+        kind["+whole_below"] = 0
     settings: dict[str, Any] = {
         "+schema": SCHEMAS[variant],
         "+file_format": "delta",

@@ -17,10 +17,12 @@ count_if(_operation = 'delete') as deleted,
 from {{ stage }}
 {%- endmacro %}
 
-{#- Counts the rows of a table, and those of its inputs. Delta counts without reading rows. -#}
+{#- Counts the rows of a table, and those of each of its inputs. Delta counts without reading rows. -#}
 {% macro hw_size_sql(target, inputs) -%}
-select (select count(*) from {{ target }}) as present,
-{% for input in inputs %}(select count(*) from {{ input }}){{ ' + ' if not loop.last }}{% else %}0{% endfor %} as read
+select (select count(*) from {{ target }}) as present
+{%- for input in inputs %},
+(select count(*) from {{ input }}) as read_{{ loop.index }}
+{%- endfor %}
 {%- endmacro %}
 
 

@@ -48,6 +48,7 @@ from headwaters.platform.engine import Engine
 from headwaters.platform.postgres import Postgres
 from headwaters.platform.project import Project
 from headwaters.platform.servers import alive
+from headwaters.runs import decisions
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -59,7 +60,9 @@ def pytest_configure() -> None:
 
     Drawn examples have no deadline: next to Spark, 200 ms pass while nothing runs. dbt caches
     parsed texts, as in its own tests: it parses a thousand macros once, not for each project.
+    Tables of tests are small, and yet runs apply changes to them, as to large ones.
     """
+    decisions.MOST_ROWS_WHOLE = 0
     enable_test_caching()
     settings.register_profile("beside Spark", deadline=None)
     settings.load_profile("beside Spark")

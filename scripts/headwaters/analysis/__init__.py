@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         same_inputs,
         used_columns,
     )
+    from headwaters.analysis.pairs import pairs_all_rows
     from headwaters.analysis.plain_columns import columns_alone
     from headwaters.analysis.weights import weight_column
 
@@ -90,6 +91,7 @@ __all__ = [
     "keeps_meaning",
     "noted_proof",
     "origins_of",
+    "pairs_all_rows",
     "parts_of",
     "patch_of",
     "prepared",
@@ -113,6 +115,7 @@ _MODULES = {
     "origins_of": "column_origins",
     "are_exact": "exact_types",
     "columns_alone": "plain_columns",
+    "pairs_all_rows": "pairs",
     "weight_column": "weights",
 }
 

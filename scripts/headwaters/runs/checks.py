@@ -167,8 +167,15 @@ def raise_undeclared(where: str, source: str, call: str) -> None:
 # --- by columns
 
 
-def check_columns(model: Model, columns: Sequence[DbtColumn], inputs: Sequence[Spec]) -> None:
+def check_columns(
+    model: Model,
+    columns: Sequence[DbtColumn],
+    inputs: Sequence[Spec],
+    unread: Sequence[Spec] | None = None,
+) -> None:
     """Refuse missing or forbidden columns, and inputs without a change feed.
+
+    `unread`: the inputs whose change feed is not known, if the plan knows some.
 
     Raises:
         UserError: the problem, and the correct text.
@@ -192,7 +199,7 @@ def check_columns(model: Model, columns: Sequence[DbtColumn], inputs: Sequence[S
                     f"{target}: {setting} names the column {name}, which the model does not have. "
                     f"It has {', '.join(column.name for column in columns)}.",
                 )
-    for spec in inputs:
+    for spec in inputs if unread is None else unread:
         if spec["kind"] != "lookup" and spec["version"] is not None:
             _check_feed(model, spec["source"])
 

@@ -28,9 +28,12 @@ MOST_ROWS_BROADCAST = 100_000
 # once, and its followers are replaced either way.
 MOST_DIFFERING = 0.3
 
-# Below this number of rows in a table and its inputs, a run computes the table in full. Models set
-# their own limit.
-MOST_ROWS_WHOLE = 0
+# Below this number of rows in a table and its inputs, a run computes the table in full. Finding and
+# applying changes costs as much CPU as computing about three million rows: docs/benchmarks.md.
+MOST_ROWS_WHOLE = 200_000
+
+# A model with one of these settings has chosen between replacing its table and applying changes.
+_CHOOSES = ("refresh", "replace_above", "apply_by", "on_gap", "on_foreign_write")
 
 # An incremental run applies only inserted rows, or any changes. It appends new rows, which costs
 # much less.
@@ -42,13 +45,13 @@ Refresh = Literal["auto", "incremental", "strict"]
 
 @dataclass(frozen=True)
 class Size:
-    """The rows of a table, and the rows of its inputs that its SQL reads.
+    """The rows of a table, and the rows of each of its inputs.
 
     Both may have become fewer. `differed`: the share of the table's rows that differed in the last
     comparison with the whole result, or None.
     """
 
-    read: int
+    inputs: Mapping[str, int]
     rows: int
     differed: float | None = None
 
@@ -56,17 +59,34 @@ class Size:
     def parse(cls, text: str | None) -> Size | None:
         """Parse a table property. Return None if it is absent or damaged."""
         try:
-            return cls(**json.loads(text)) if text else None
-        except (ValueError, TypeError):
+            size = cls(**json.loads(text)) if text else None
+            return size if size and size.read + size.rows >= 0 else None
+        except (ValueError, TypeError, AttributeError):
             return None
 
     def __str__(self) -> str:
         """Return the text of the table property."""
         return json.dumps(asdict(self))
 
-    def after(self, changed: int) -> Size:
-        """Return the size after some input rows changed, at most."""
-        return replace(self, read=self.read + changed)
+    @property
+    def read(self) -> int:
+        """Return the rows of all inputs."""
+        return sum(self.inputs.values())
+
+    def is_below(self, limit: int) -> bool:
+        """Return true if the table and its inputs have fewer rows."""
+        return self.read + self.rows < limit
+
+    def after(self, changes: Iterable[Range]) -> Size:
+        """Return the size after these changes of inputs, at most.
+
+        An input that was replaced has only the rows that were written since.
+        """
+        inputs = dict(self.inputs)
+        for one in changes:
+            before = 0 if one.replaced else inputs.get(one.source, 0)
+            inputs[one.source] = before + one.rows
+        return replace(self, inputs=inputs)
 
 
 @dataclass(frozen=True)
@@ -200,17 +220,29 @@ def instead_of_replacing(decision: Decision, size: Size | None) -> Decision:
     return replace(decision, choice="incremental", compares=True)
 
 
-def limit_of_whole(whole_below: int | None) -> int:
-    """Return the limit of `of_size`: the model's own, or the default."""
-    return MOST_ROWS_WHOLE if whole_below is None else whole_below
+def limit_of_whole(settings: ModelSettings, *, is_auto: bool) -> int:
+    """Return the limit of `of_size`: the model's own, or the default.
+
+    The default applies to `auto` without a setting that chooses the way of a run.
+    """
+    if settings.whole_below is not None:
+        return settings.whole_below
+    chooses = any(getattr(settings, name) is not None for name in _CHOOSES)
+    return MOST_ROWS_WHOLE if is_auto and not chooses else 0
+
+
+def may_be_whole(strategy: str, settings: ModelSettings, has_expectations: bool) -> bool:
+    """Return true if a run may compute a small table in full: see `may_compare`."""
+    comparable = "replace" if strategy == "staged" else strategy
+    return may_compare(comparable, settings, has_expectations)
 
 
 def of_size(size: Size, limit: int) -> Decision | None:
-    """Decide to compute a small table in full, and to write the rows that differ from it."""
-    if size.read + size.rows >= limit:
+    """Decide to replace a small table, by one statement."""
+    if not size.is_below(limit):
         return None
     reason = f"computed in full from {size.read} rows"
-    return Decision("incremental", reason, is_requested=True, compares=True)
+    return Decision("replace", reason, is_requested=True)
 
 
 def is_small_change(rows: int) -> bool:

@@ -7,6 +7,7 @@ first decision counts.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from headwaters.analysis import added_columns, columns_digest
@@ -30,7 +31,8 @@ from headwaters.runs.state import (
 from headwaters.runs.strategies import strategy_for
 from headwaters.runs.strategies.base import Lost
 from headwaters.runs.work import Work
-from headwaters.tables.commits import as_names
+from headwaters.tables.commits import Commit, as_mapping, as_names
+from headwaters.tables.settings import ModelSettings
 
 
 def make_plan(
@@ -100,16 +102,18 @@ def _plan_of_inputs(model: Model, state: TableState, known: AppliedVersions, pla
         foreign=applied.foreign,
         seen=known.seen,
         commits=len(known.commits),
-        size=deciding.Size.parse(state.properties.get("headwaters.size")),
+        size=_noted_size(state, known.commits),
     )
     if applied.foreign and rebuilds_on_foreign_write(model, applied.foreign):
         return plan.replacing(
             f"the table was changed by {applied.foreign}, which is no run of its model"
         )
-    plan, obstacle = _with_ranges(model, plan)
+    limit = _limit_of_whole(model, plan)
+    is_small = plan.size is not None and plan.size.is_below(limit)
+    plan, obstacle = _with_ranges(model, plan, is_small)
     if plan.size:
         changes = (*plan.ranges.values(), *plan.lookups.values())
-        plan = replace(plan, size=plan.size.after(sum(one.rows for one in changes)))
+        plan = replace(plan, size=plan.size.after(changes))
     if obstacle:
         replaced = plan.replacing(obstacle.reason, obstacle.remedy)
         return _or_compared(model, replaced) if obstacle.is_of_rows else replaced
@@ -120,22 +124,82 @@ def _plan_of_inputs(model: Model, state: TableState, known: AppliedVersions, pla
     decision = deciding.of_changes(plan.rows)
     if decision:
         return plan.decided(decision)
-    limit = deciding.limit_of_whole(model.settings.whole_below)
-    if limit > plan.rows and not plan.patch and _may_compare(model):
+    if limit > plan.rows:
         plan = _with_size(model, plan)
-        assert plan.size is not None
-        decision = deciding.of_size(plan.size, limit)
-    return plan.decided(decision) if decision else _or_compared(model, _cheaper_way(model, plan))
+        decision = _whole(model, plan, limit)
+        if decision:
+            return plan.decided(decision)
+    if is_small:
+        plan, obstacle = _with_ranges(model, replace(plan, ranges={}, lookups={}))
+        if obstacle:
+            return plan.replacing(obstacle.reason, obstacle.remedy)
+    return _or_compared(model, _cheaper_way(model, plan))
+
+
+def _noted_size(state: TableState, commits: Sequence[Commit]) -> deciding.Size | None:
+    """Return the size that the table notes, with the rows that a replacement wrote."""
+    size = deciding.Size.parse(state.properties.get("headwaters.size"))
+    for commit in commits:
+        if "headwaters.size" not in as_mapping(commit.parameters.get("properties")):
+            continue
+        rows = commit.metrics.get("numOutputRows") if commit.replaces_all else None
+        return replace(size, rows=int(rows)) if size and rows else size
+    return size
+
+
+def _limit_of_whole(model: Model, plan: Plan) -> int:
+    """Return the rows below which a run computes the table in full; 0 if it must not."""
+    settings, strategy = model.settings, model.strategy.name
+    if plan.patch or model.is_hidden:
+        return 0
+    if not deciding.may_be_whole(strategy, settings, model.has_expectations):
+        return 0
+    return deciding.limit_of_whole(settings, is_auto="derivation" in model.config)
+
+
+def _whole(model: Model, plan: Plan, limit: int) -> deciding.Decision | None:
+    """Return the decision to compute a small table in full, or None."""
+    decision = deciding.of_size(plan.size, limit) if plan.size else None
+    if decision is None:
+        return None
+    if model.settings.whole_below is None:
+        # importing the parser takes an eighth of a second
+        from headwaters.analysis import pairs_all_rows
+
+        if pairs_all_rows(model.sql):
+            return None
+    return None if _has_large_followers(model) else decision
+
+
+def _has_large_followers(model: Model) -> bool:
+    """Return true if a model that follows the table will not compute its own in full.
+
+    It would read each row of a replacement as changed.
+    """
+    session = model.session
+    for name in change_set_cache.followers(model.unique_id, session.graph):
+        node = session.graph["nodes"][name]
+        properties = session.noted_properties(node)
+        if properties is None:
+            continue  # its first run computes everything
+        size = deciding.Size.parse(properties.get("headwaters.size"))
+        is_auto = node["config"].get("incremental_strategy") == "auto"
+        settings = ModelSettings.of(node["config"])
+        limit = deciding.limit_of_whole(settings, is_auto=is_auto)
+        if size is None or not size.is_below(limit):
+            return True
+    return False
 
 
 def _with_size(model: Model, plan: Plan) -> Plan:
     """Return the plan with the size of the table. Run a statement if the table does not note it."""
-    if plan.size:
+    sources = {spec["source"]: spec for spec in plan.inputs}
+    if plan.size and plan.size.inputs.keys() == sources.keys():
         return plan
-    rows = model.session.connection.fetch(
-        model.session.macros("hw_size_sql", model.target, [input_sql(one) for one in plan.inputs])
-    )[0]
-    return replace(plan, size=deciding.Size(int(rows["read"]), int(rows["present"])))
+    inputs = [input_sql(spec) for spec in sources.values()]
+    row = model.session.connection.fetch(model.session.macros("hw_size_sql", model.target, inputs))
+    counts = {source: int(row[0][f"read_{number}"]) for number, source in enumerate(sources, 1)}
+    return replace(plan, size=deciding.Size(counts, int(row[0]["present"])))
 
 
 def _or_compared(model: Model, plan: Plan) -> Plan:
@@ -146,6 +210,9 @@ def _or_compared(model: Model, plan: Plan) -> Plan:
     if not change_set_cache.followers(model.unique_id, model.session.graph):
         return plan
     plan = _with_size(model, plan)
+    limit = _limit_of_whole(model, plan)
+    if plan.size and plan.size.is_below(limit) and not _has_large_followers(model):
+        return plan
     decision = deciding.Decision("replace", plan.reason, remedy=plan.remedy)
     return plan.decided(deciding.instead_of_replacing(decision, plan.size))
 
@@ -178,10 +245,11 @@ class Obstacle:
     is_of_rows: bool = False
 
 
-def _with_ranges(model: Model, plan: Plan) -> tuple[Plan, Obstacle | None]:
+def _with_ranges(model: Model, plan: Plan, is_small: bool = False) -> tuple[Plan, Obstacle | None]:
     """Return the plan with the changes of each input since its applied version.
 
-    Also return the reason that the changes cannot be applied, or None.
+    Also return the reason that the changes cannot be applied, or None. A run of a small table
+    only counts the changes: it reads all rows.
     """
     session, config = model.session, model.config
     follows_lookups = model.settings.on_lookup_change != "ignore"
@@ -196,8 +264,8 @@ def _with_ranges(model: Model, plan: Plan) -> tuple[Plan, Obstacle | None]:
             return plan, Obstacle(f"{source} is a new input")
         if source in known or (held["version"] == spec["version"] and held["at"] == spec["at"]):
             continue
-        changes = read_range(session, spec, held)
-        if spec["kind"] not in ("lookup", "images"):
+        changes = read_range(session, spec, held, counts_only=is_small)
+        if spec["kind"] not in ("lookup", "images") and not is_small:
             change_set = session.change_sets.find(changes, model.unique_id)
             if change_set:
                 rows = str(session.macros("hw_cached_change_set_sql", change_set))

@@ -11,10 +11,13 @@ from headwaters.tables.commits import Range, range_of
 from headwaters.tables.grouping import grouping_of, texts_of
 
 
-def read_range(session: Session, spec: Spec, applied: Mapping[str, int]) -> Range:
+def read_range(
+    session: Session, spec: Spec, applied: Mapping[str, int], counts_only: bool = False
+) -> Range:
     """Return the changes of an input's table after the commit `applied`, up to its version.
 
-    Without a gap, `columns` of the input are those of its pinned version.
+    Without a gap, `columns` of the input are those of its pinned version. With `counts_only`, the
+    range tells how many rows changed, by the log alone; nothing can read its rows.
     """
     source, version, is_lookup = spec["source"], spec["version"], spec["kind"] == "lookup"
     connection, macros, after = session.connection, session.macros, applied["version"]
@@ -25,13 +28,15 @@ def read_range(session: Session, spec: Spec, applied: Mapping[str, int]) -> Rang
     changes = range_of(source, applied, version, commits)
     if changes.needs_history:
         changes = range_of(source, applied, version, connection.history(source, 100_000))
-    if changes.needs_columns and (not is_lookup or changes.doubt):
+    # a replacement has rows, so a run that only counts them computes the table again
+    decides = not counts_only or changes.columns_altered or changes.doubt
+    if decides and changes.needs_columns and (not is_lookup or changes.doubt):
         ends = [changes.after, changes.to]
         changes = changes.with_columns(macros("hw_columns_around", source, changes.replaced, ends))
     if changes.gap:
         return changes
     spec["columns"] = session.columns_at(source, spec)
-    if is_lookup:
+    if is_lookup or counts_only:
         return changes
     if changes.uncounted:
         feed = str(macros("hw_feed_sql", source, changes.after, changes.to))

@@ -129,6 +129,12 @@ class Session(Protocol):
     def columns_at(self, table: str, commit: Mapping[str, Any]) -> Sequence[DbtColumn]:
         """Return the columns of a table at a commit, by its `version` and `at`."""
 
+    def noted_properties(self, node: Mapping[str, Any]) -> Mapping[str, str] | None:
+        """Return the properties of a model's table at some moment of the invocation.
+
+        Return None if there is no Delta table.
+        """
+
     def run_config(self, node: Mapping[str, Any]) -> Config:
         """Return a model's config with typed settings."""
 

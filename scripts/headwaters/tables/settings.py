@@ -113,9 +113,10 @@ class ModelSettings(Settings):
         of=("auto",),
     )
     whole_below: Rows | None = declared(
-        "if the table and its inputs have fewer rows, a run computes the whole table and "
-        "[writes the rows that differ](#apply-compare-or-replace)",
-        "0: never",
+        "if the table and its inputs have fewer rows, a run "
+        "[computes the whole table](#small-tables)",
+        "200,000 for `auto` without `refresh`, `replace_above`, `apply_by`, `on_gap` or "
+        "`on_foreign_write`; otherwise 0: never",
         of=FOLLOWING,
     )
     allow_nondeterministic: Functions | None = declared(

@@ -7,6 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from headwaters.runs import decisions
+
 PROJECT = """
 name: compared
 version: 0.1.0
@@ -58,7 +62,11 @@ MEANT["alone"] = MEANT["priced"]
 
 
 def test_only_rows_that_differ_are_written_and_handed_on(
-    dbt: Callable[..., Any], new_project: Callable[..., Path], spark: Any, schema: str
+    dbt: Callable[..., Any],
+    new_project: Callable[..., Path],
+    spark: Any,
+    schema: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     inputs = f"{schema}_inputs"
     feed = "using delta tblproperties ('delta.enableChangeDataFeed' = 'true')"
@@ -105,13 +113,24 @@ def test_only_rows_that_differ_are_written_and_handed_on(
     spark.sql(f"delete from {inputs}.items where id = 31")
     spark.sql(f"insert into {inputs}.items values (32, 'd', 7)")
     said = ran(expect=False)
-    assert said["small"] == (
-        "compare: 3 rows differed, 1 inserted, 2 updated, 0 deleted, N, "
-        "computed in full from 30 rows"
-    )
-    assert said["copies"] == (
-        "compare: 2 rows differed, 2 inserted, 0 updated, 0 deleted, N, "
-        "computed in full from 30 rows"
-    )
-    assert said["totals"].startswith("compare: ")
+    # nothing notes yet that `totals` is small, too
+    assert said["small"].startswith("merge: 1 inserted, 2 updated, 0 deleted, N, ")
+    assert said["copies"] == "replace: 26 rows, N, computed in full from 30 rows"
+    assert said["totals"].startswith("replace: ")
+    assert wrong() == []
+
+    monkeypatch.setattr(decisions, "MOST_ROWS_WHOLE", 1000)
+    spark.sql(f"insert into {inputs}.items values (40, 'a', 9)")
+    said = ran(expect=False)
+    assert said["priced"].startswith("append: 1 inserted, ")
+    assert said["above"] == "replace: 19 rows, N, computed in full from 31 rows"
+    assert said["small"] == "replace: 4 rows, N, computed in full from 31 rows"
+    assert said["copies"] == "replace: 27 rows, N, computed in full from 31 rows"
+    assert said["totals"].endswith(", computed in full from 4 rows")
+    assert wrong() == []
+
+    spark.sql(f"alter table {inputs}.items add column more int")
+    spark.sql(f"insert into {inputs}.items values (41, 'b', 9, 1)")
+    said = ran(expect=False)
+    assert said["small"] == "replace: 4 rows, N, computed in full from 32 rows"
     assert wrong() == []

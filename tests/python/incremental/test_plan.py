@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks import regret
 from benchmarks.runner import results_of
+from headwaters.runs import decisions
 from headwaters.runs.decisions import (
     Decision,
     Refresh,
@@ -16,15 +17,19 @@ from headwaters.runs.decisions import (
     instead_of_replacing,
     is_small_change,
     limit_of_whole,
+    may_be_whole,
     may_compare,
     of_refresh,
     of_request,
     of_share,
     of_size,
 )
+from headwaters.tables.commits import Range
 from headwaters.tables.settings import ModelSettings
 
 RECORDED = Path(__file__).resolve().parents[3] / "benchmarks" / "results" / "incremental.jsonl"
+
+DEFAULT_LIMIT = 1000
 
 LARGE = {"part": 40_000, "whole": 100_000, "what": "rows changed", "above": 0.05}
 SMALL = LARGE | {"part": 400}
@@ -76,11 +81,11 @@ COMPARED = Decision("incremental", "95 % of the affected keys", remedy=APPLY, co
     ("size", "decision"),
     [
         (None, COMPARED),
-        (Size(9, 9), COMPARED),
-        (Size(9, 9, 0.0), COMPARED),
-        (Size(9, 9, 0.3), COMPARED),
-        (Size(9, 9, 0.31), REPLACED),
-        (Size(9, 9, 1.0), REPLACED),
+        (Size({}, 9), COMPARED),
+        (Size({}, 9, 0.0), COMPARED),
+        (Size({}, 9, 0.3), COMPARED),
+        (Size({}, 9, 0.31), REPLACED),
+        (Size({}, 9, 1.0), REPLACED),
     ],
 )
 def test_a_followed_table_is_compared_unless_most_rows_differed(
@@ -108,25 +113,52 @@ def test_a_followed_table_is_compared_unless_most_rows_differed(
 def test_tables_that_keep_rows_are_not_compared(
     strategy: str, config: dict[str, Any], compares: bool
 ) -> None:
-    assert may_compare(strategy, ModelSettings.of_run(config), has_expectations=False) is compares
-    assert not may_compare(strategy, ModelSettings.of_run(config), has_expectations=True)
+    settings = ModelSettings.of_run(config)
+    assert may_compare(strategy, settings, has_expectations=False) is compares
+    assert may_be_whole(strategy, settings, False) is (compares or strategy == "staged")
+    assert not may_compare(strategy, settings, has_expectations=True)
+    assert not may_be_whole(strategy, settings, has_expectations=True)
 
 
 def test_a_small_table_is_computed_in_full() -> None:
-    whole = Decision("incremental", "computed in full from 60 rows", True, compares=True)
-    assert of_size(Size(60, 39), 100) == whole
-    assert of_size(Size(60, 40), 100) is None
-    assert of_size(Size(0, 0), 0) is None
-    assert limit_of_whole(5) == 5
-    assert limit_of_whole(0) == 0
+    reason = "computed in full from 60 rows"
+    replaced = Decision("replace", reason, is_requested=True)
+    assert of_size(Size({"a": 50, "b": 10}, 39), 100) == replaced
+    assert of_size(Size({"a": 50, "b": 10}, 40), 100) is None
+    assert of_size(Size({}, 0), 0) is None
+
+
+@pytest.mark.parametrize(
+    ("config", "limit"),
+    [
+        ({}, DEFAULT_LIMIT),
+        ({"whole_below": 0}, 0),
+        ({"refresh": "strict", "whole_below": 5}, 5),
+        ({"refresh": "strict"}, 0),
+        ({"refresh": "incremental"}, 0),
+        ({"replace_above": 1}, 0),
+        ({"apply_by": "merge"}, 0),
+        ({"on_gap": "fail"}, 0),
+        ({"on_foreign_write": "warn"}, 0),
+    ],
+)
+def test_a_setting_of_the_way_of_a_run_precedes_the_limit(
+    config: dict[str, Any], limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decisions, "MOST_ROWS_WHOLE", DEFAULT_LIMIT)
+    settings = ModelSettings.of_run(config)
+    assert limit_of_whole(settings, is_auto=True) == limit
+    assert limit_of_whole(settings, is_auto=False) == (settings.whole_below or 0)
 
 
 def test_the_size_of_a_table_grows_with_the_changes_of_its_inputs() -> None:
-    assert Size(60, 40).after(5) == Size(65, 40)
-    size = Size(60, 40, 0.25)
+    size = Size({"a": 60, "b": 7}, 40, 0.25)
+    changes = [Range("a", 1, 3, rows=5), Range("b", 1, 4, rows=9, replaced=(3,))]
+    assert size.after(changes) == Size({"a": 65, "b": 9}, 40, 0.25)
     assert Size.parse(str(size)) == size
-    for damaged in (None, "", "{", "[]", "null", '{"rows": 1}', '{"read": 1, "rows": 1, "x": 1}'):
-        assert Size.parse(damaged) is None
+    damaged = ('{"rows": 1}', '{"inputs": {}, "rows": 1, "x": 1}', '{"inputs": 1, "rows": 1}')
+    for text in (None, "", "{", "[]", "null", '{"inputs": {"a": "b"}, "rows": 1}', *damaged):
+        assert Size.parse(text) is None
 
 
 CELLS = regret.cells_of(results_of(RECORDED))

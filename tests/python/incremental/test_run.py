@@ -120,7 +120,6 @@ class FakeSession:
         self.model_sql = ""
         self.range: tuple[Rows, Rows] | None = None
         self.looks: Mapping[str, int] = {}
-        self.read = 1_000_000  # rows of the input
         self.warnings: list[str] = []
 
     # --- macros
@@ -231,7 +230,7 @@ class FakeSession:
         if name in ("hw_crowded_keys_sql", "hw_examples_of_keys_sql"):
             return []
         if name == "hw_size_sql":
-            return [Row(read=self.read, present=100)]
+            return [Row(read_1=1_000_000, present=100)]
         looks = self.looks
         changed = looks["updated"] + looks["deleted"]
         bounds = {"least_1": "1", "greatest_1": "9", "whole_1": True, "nulls_1": 0}
@@ -296,6 +295,13 @@ class FakeSession:
     def fingerprint(self, sql: str) -> dict[str, dict[str, str]]:
         return {"settings": {}, "functions": {}}
 
+    def noted_properties(self, node: Mapping[str, Any]) -> Mapping[str, str]:
+        return {}
+
+    def run_config(self, node: Mapping[str, Any]) -> Mapping[str, Any]:
+        config: Mapping[str, Any] = node["config"]
+        return config
+
     def warn(self, text: str) -> None:
         self.warnings.append(text)
 
@@ -304,6 +310,14 @@ class FakeSession:
 
 
 COLUMNS = [Column("id", "int"), Column("n", "bigint")]
+
+# A model whose table does not note that it is small.
+LARGE = {
+    "unique_id": "model.large",
+    "resource_type": "model",
+    "depends_on": {"nodes": ["model.kept"]},
+    "config": {"materialized": "incremental", "whole_below": 10_000_000},
+}
 
 
 @dataclass(frozen=True)
@@ -353,10 +367,19 @@ CASES = [
         FEED,
         other_sql="select id, n + 1 as n from {input}",
     ),
-    Case("small", "compare", "changes", {**FEED, "whole_below": 10_000_000}),
+    Case("compared, followed", "compare", "lookup", {"incremental_strategy": "replace", **KEY}),
+    Case(
+        "compared without key, followed",
+        "compare",
+        "lookup",
+        {"incremental_strategy": "replace"},
+        look=(2, 0, 1),
+    ),
+    Case("small", "replace", "changes", {**FEED, "whole_below": 10_000_000}),
+    Case("small, followed", "merge", "changes", {**FEED, "whole_below": 10_000_000}),
     Case(
         "small without key",
-        "compare",
+        "replace",
         "changes",
         {"incremental_strategy": "change_feed", "whole_below": 10_000_000},
         look=(2, 0, 1),
@@ -386,6 +409,8 @@ class Runs:
         code = case.other_sql if self.is_changed and case.other_sql else case.select
         session.model_sql = code
         session.looks = dict(zip(("inserted", "updated", "deleted"), case.look, strict=True))
+        if case.name.endswith("followed"):
+            session.graph["nodes"]["model.large"] = LARGE
         target: Any = Relation("kept")
         node: dict[str, Any] = {
             "unique_id": "model.kept",
@@ -509,7 +534,7 @@ def test_rows_of_another_writer_are_replaced(form: str) -> None:
         assert runs.lake.tables[TARGET].rows == runs.want, at
 
 
-REPLACED = next(case for case in CASES if case.choice == "replace")
+REPLACED = next(case for case in CASES if case.name == "other SQL")
 
 
 def test_a_strict_model_is_replaced_only_on_request() -> None:

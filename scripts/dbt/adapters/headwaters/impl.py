@@ -215,6 +215,8 @@ class HeadwatersAdapter(SparkAdapter):
         self._described: dict[tuple[str, str], dict[str, list[str]]] = {}
         # The columns of tables at commits, by invocation.
         self._columns: dict[tuple[str, str, int, int], list[Any]] = {}
+        # The properties of tables that other models follow, by invocation.
+        self._noted: dict[tuple[str, str, str], dict[str, str] | None] = {}
         self._erasure: Erasure | None = None
         self._has_grants: bool | None = None  # unknown before the first model with grants
         self.change_sets = ChangeSetCache()
@@ -414,6 +416,18 @@ class HeadwatersAdapter(SparkAdapter):
             sql = f"select * from {table} version as of {version}"
             self._columns[commit] = self.get_column_schema_from_query(sql)
         return self._columns[commit]
+
+    def noted_properties(self, schema: str, name: str) -> Mapping[str, str] | None:
+        """Return the properties of a Delta table in this invocation, or None without a table."""
+        table = get_invocation_id(), schema, name
+        if table not in self._noted:
+            relation: Any = self.get_relation(database="", schema=schema, identifier=name)
+            is_delta = relation is not None and relation.is_delta and not relation.is_view
+            self._noted[table] = None
+            if is_delta:
+                rows = self._rows(f"show tblproperties {relation}")
+                self._noted[table] = {str(row[0]): str(row[1]) for row in rows}
+        return self._noted[table]
 
     def digest_of_run(self, node: dict[str, Any], sql: str, graph: Any) -> str:
         """Return a digest of the inputs of a model's plan, except its tables.

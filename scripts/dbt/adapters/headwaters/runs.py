@@ -208,6 +208,10 @@ class DbtSession:
         """Return the columns of a table at a commit, which models of an invocation share."""
         return self._adapter.columns_at(table, commit["version"], commit["at"])
 
+    def noted_properties(self, node: Mapping[str, Any]) -> Mapping[str, str] | None:
+        """Return the properties of a model's table, which models of an invocation share."""
+        return self._adapter.noted_properties(node["schema"], node["alias"])
+
     def run_config(self, node: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return a model's config with typed settings."""
         config = node["config"]

@@ -48,6 +48,7 @@ models:
   fuzz:
     +materialized: incremental
     +file_format: delta
+    +whole_below: 0
     +tblproperties: {delta.enableChangeDataFeed: "true"}
 """
 
