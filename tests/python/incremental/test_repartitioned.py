@@ -35,12 +35,20 @@ DEFAULTS = [
     ),
     MADE[1],
 ]
+# An input whose column is dropped and added again before the first run.
+DROPPED = [
+    MADE[0].replace("tblproperties (", "tblproperties ('delta.columnMapping.mode' = 'name', "),
+    MADE[1],
+    "alter table {it} drop column val",
+    "alter table {it} add column val int",
+]
 # The change of each input.
 HAPPENS = {
     "same": AGAIN + "* from {it}",
     "fewer": AGAIN + "* from {it} where grp <> 'b'",
     "moved": AGAIN + "id, 'a' as grp, val from {it}",
     "restored": "restore table {it} to version as of 1",
+    "dropped": "restore table {it} to version as of 1",
     "looked_up": AGAIN + "id, grp, val + 1 as val from {it}",
 }
 
@@ -97,6 +105,10 @@ MODELS: dict[str, tuple[str, str]] = {
         f"select id, grp from {source('restored')} where grp is not null",
         "select id, grp from {inputs}.restored",
     ),
+    "of_dropped": (
+        f"select id, val from {source('dropped')} where id > 0",
+        "select id, val from {inputs}.dropped",
+    ),
     "of_frame": (
         f"select id, grp from {source('frame')} where grp is not null",
         "select id, grp from {inputs}.frame",
@@ -124,7 +136,7 @@ MODELS: dict[str, tuple[str, str]] = {
         "select id, grp, null, true from {inputs}.moved",
     ),
 }
-FEW = ["without_key", "by_group", "by_key", "signed", "below", "above", "of_restored"]
+FEW = ["without_key", "by_group", "by_key", "signed", "below", "above", "of_restored", "of_dropped"]
 OTHERWISE = {
     "below": "the table is not partitioned as the model says",
     "table_below": "OK",
@@ -154,7 +166,7 @@ def test_an_input_that_is_partitioned_anew_is_a_gap(
     folder = new_project({"dbt_project.yml": PROJECT, "models/inputs.yml": sources, **files})
     spark.sql(f"create schema {inputs}")
     for name in names:
-        for statement in DEFAULTS if name == "plain" else MADE:
+        for statement in {"plain": DEFAULTS, "dropped": DROPPED}.get(name, MADE):
             spark.sql(statement.format(it=f"{inputs}.{name}"))
     if "restored" in names:
         spark.sql(HAPPENS["same"].format(it=f"{inputs}.restored"))
