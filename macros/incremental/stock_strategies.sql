@@ -126,7 +126,12 @@ cast({{ hw_quote(name) }} as {{ type }}) as {{ hw_quote(name) }}
 {% macro hw_stock_merge_sql(target, stage, write) -%}
     {%- set merge, quoted = write.merge, hw_quoted(write.columns) | join(', ') -%}
     {%- set on = hw_equals(merge.keys, merge.target, merge.source) if merge.keys else 'false' -%}
-merge {{ 'with schema evolution ' if write.evolves }}into {{ target }} as {{ merge.target }} using {{ stage }} as {{ merge.source }}
+merge {{ 'with schema evolution ' if write.evolves }}into {{ target }} as {{ merge.target }} using
+{%- if merge.inserts and merge.keys %} (
+{{ hw_unrepeated_sql(target, stage, merge) }}
+) as {{ merge.source }}
+{%- else %} {{ stage }} as {{ merge.source }}
+{%- endif %}
 on {{ hw_all_of(merge.predicates | list + [on]) }}
 {%- if merge.deletes %}
 when matched and {{ hw_bracketed(merge.deletes) }} then delete
@@ -141,6 +146,19 @@ values ({{ hw_quoted(merge.inserts, merge.source) | join(', ') }})
 {%- if merge.by_source_action %}
 when not matched by source{{ hw_and(merge.by_source_condition) }} then {{ merge.by_source_action }}
 {%- endif %}
+{%- endmacro %}
+
+
+{#- Selects the staged rows. It fails if rows that may be inserted repeat a key: Delta fails only if such rows match. -#}
+{% macro hw_unrepeated_sql(target, stage, merge) -%}
+    {%- set text = ('[HW_REPEATED_KEYS] ' ~ hw_repeated_keys_text(target, merge.keys)).split('%s') -%}
+    {%- set inserted = '(select * from ' ~ stage ~ ' as ' ~ merge.source
+        ~ (' where ' ~ hw_all_of(merge.insert_conditions) if merge.insert_conditions else '') ~ ')' -%}
+select * except (_repeated) from {{ stage }} cross join (
+select max(concat_ws(', ', {{ hw_keys_as_text(merge.keys) | join(', ') }})) as _repeated from (
+{{ hw_repeated_keys_sql(merge.keys, inserted) }}
+)
+) where if(_repeated is null, true, raise_error(concat({{ hw_literal(text[0]) }}, _repeated, {{ hw_literal(text[1]) }})))
 {%- endmacro %}
 
 

@@ -183,6 +183,7 @@ def test_a_microbatch_replaces_its_period_and_nothing_else(
 
 PEOPLE = "(1, 'Ada', true), (2, 'Bob', true), (3, 'Cy', true)"
 LATER = "(1, 'Eve', true, 'new'), (4, 'Dan', true, 'new'), (5, 'Fay', false, 'new')"
+REPEATED = "(cast(null as int), 'Gil', true), (null, 'Gus', true)"
 OTHERS = "DBT_INTERNAL_DEST.id = 0 or true -- rows of every key"
 MERGES: dict[str, dict[str, Any]] = {
     "updated_unmatched": {
@@ -260,6 +261,23 @@ def test_a_merge_does_what_its_settings_say(
         (4, "D"),
         (5, "F"),
     ]
+
+    # a key twice among the rows to insert is refused, and nowhere else
+    inputs.become("people", f"select * from values {REPEATED} as ({FIRST})")
+    chosen = ["inserted", "deleted", "aliased", "updated"]
+    run = dbt("run", "--select", *chosen, project_dir=project, schema=inputs.schema, expect=False)
+    failed = {
+        answer.node.name: str(answer.message)
+        for answer in run.result.results
+        if answer.status != "success"
+    }
+    assert failed.keys() == {"inserted", "deleted"}
+    for name, text in failed.items():
+        assert (
+            f"[HW_REPEATED_KEYS] unique_key id of {inputs.schema}.{name} is not unique: the "
+            "model's SQL gives more than one row for None. The table was left as it is."
+        ) in text.replace("`", "").replace("spark_catalog.", "")
+    assert {name: inputs.rows(name) for name in MERGES} == MERGED
 
 
 SCHEMAS: dict[str, dict[str, Any]] = {
