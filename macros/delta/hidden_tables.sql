@@ -4,18 +4,11 @@
 {% macro hw_hidden_tables_in(schema) %}
     {%- set found = [] -%}
     {%- for row in run_query('show tables in ' ~ hw_quote(schema) ~ " like '*__hw_stage_*'").rows -%}
-        {%- set named = adapter.nodes.table_of_hidden(row['tableName']) -%}
+        {%- set named = adapter.named_tables.table_of_hidden(row['tableName']) -%}
         {%- if named -%}
             {%- do found.append({'schema': schema, 'identifier': row['tableName'], 'of': named[0], 'number': named[1],
                 'relation': hw_quoted_name(schema, row['tableName'])}) -%}
         {%- endif -%}
     {%- endfor -%}
     {{ return(found) }}
-{% endmacro %}
-
-
-{#- Returns the number of hidden tables of a table, by its property `headwaters.proof`. -#}
-{% macro hw_count_of_hidden_tables(proof) %}
-    {%- set noted = fromjson(proof or 'null', none) -%}
-    {{ return(noted.stages.tables | length if noted is mapping and noted.stages else 0) }}
 {% endmacro %}

@@ -3,7 +3,7 @@
 {% macro hw_properties_of(relation) %}
     {%- set properties = {} -%}
     {%- for row in run_query('show tblproperties ' ~ relation).rows -%}{%- do properties.update({row[0]: row[1]}) -%}{%- endfor -%}
-    {%- if adapter.layout.is_redacted(properties) -%}
+    {%- if adapter.properties.is_redacted(properties) -%}
         {%- do properties.update(adapter.commits.as_mapping(run_query('describe detail ' ~ relation).rows[0]['properties'])) -%}
     {%- endif -%}
     {{ return(properties) }}

@@ -90,7 +90,8 @@
     {%- for schema in schemas | unique -%}
         {%- for hidden in hw_hidden_tables_in(schema) -%}
             {%- set owner, name = schema ~ '.' ~ hidden.of, schema ~ '.' ~ hidden.identifier -%}
-            {%- set is_used = hidden.number <= hw_count_of_hidden_tables(hw_proof_of(states.get(owner), schema, hidden.of)) -%}
+            {%- set proof = hw_proof_of(states.get(owner), schema, hidden.of) -%}
+            {%- set is_used = hidden.number <= adapter.named_tables.used_hidden_tables(proof) -%}
             {%- if is_used and owner in states -%}
                 {%- do states.update({name: hw_table_state(name, hidden.relation)}) -%}
                 {%- do policies.update({name: policies[owner].model_copy(update={'where': none, 'zorder_by': []})}) -%}

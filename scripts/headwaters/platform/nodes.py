@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -40,12 +39,6 @@ def owner_of(node: Node | None) -> str:
         return ""
     team = merged_setting(node["config"], "tblproperties").get("catalog.team_name")
     return str(setting(node["config"], "owner") or team or "")
-
-
-def table_of_hidden(table: str) -> tuple[str, int] | None:
-    """Return the model's table and the number of a hidden table; None for other tables."""
-    found = re.fullmatch(r"(.+)__hw_stage_(\d+)", table)
-    return (found[1], int(found[2])) if found else None
 
 
 def place_of(node: Node) -> str:

@@ -20,7 +20,7 @@ from pyarrow import ArrowException
 from headwaters.analysis import expectations_of
 from headwaters.platform import lake as lakes
 from headwaters.platform.errors import CodedError, UserError, WorkError
-from headwaters.platform.nodes import Node, setting, table_name, table_of_hidden
+from headwaters.platform.nodes import Node, setting, table_name
 from headwaters.platform.project import Project
 from headwaters.platform.review_schemas import is_of_review
 from headwaters.report import records, tables
@@ -41,6 +41,7 @@ from headwaters.streams.contract import Contract
 from headwaters.streams.ingestion.status import status
 from headwaters.streams.stream import Stream
 from headwaters.tables.delta_log import State, state
+from headwaters.tables.named_tables import hidden_table_count, table_of_hidden
 
 MOST_BATCHES = 60
 _JOURNAL = 2**20  # bytes at the end of ingestion's journal
@@ -162,7 +163,8 @@ class Gatherer:
             owner, number = table_of_hidden(name) or (name, 0)
             needs, node = tables.needs_of(name, one, found), self.declared.tables.get(owner)
             its = states.get(owner) if number else None
-            used = self._try(owner, tables.hidden_tables, its[1]) if its else 0
+            proof = its[1].properties.get("headwaters.proof") if its else None
+            used = self._try(owner, hidden_table_count, proof)
             made = self._try(
                 name, tables.table_of, name, str(folder), self._kind(name), one, node, needs, now
             )

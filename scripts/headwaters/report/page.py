@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from headwaters.platform.nodes import table_of_hidden
 from headwaters.report.attention import Attention, attention
 from headwaters.report.facts import (
     ExpectationHistory,
@@ -23,6 +22,7 @@ from headwaters.report.pages import plots
 from headwaters.report.pages.document import document
 from headwaters.report.pages.graph import SUB, Box, Graph, clipped, graph
 from headwaters.report.pages.texts import ago, clean, duration, listed, number, size
+from headwaters.tables.named_tables import table_of_hidden
 
 State = Literal["bad", "warn", "good", "quiet"]
 STATES: dict[State, str] = {

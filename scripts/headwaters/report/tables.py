@@ -134,12 +134,6 @@ def applied_versions(state: State) -> dict[str, int]:
     return {name.lower(): int(one["version"]) for name, one in inputs.items()}
 
 
-def hidden_tables(state: State) -> int:
-    """Return the number of a table's hidden tables. Raises the errors of `positions`."""
-    proof = json.loads(state.properties.get("headwaters.proof") or "{}")
-    return len((proof.get("stages") or {}).get("tables", ()))
-
-
 def needs_of(name: str, state: State, read: Iterable[ReaderPosition]) -> list[Need]:
     """Return the needs of a table's readers: the first commit of rows that each lacks."""
     found = []

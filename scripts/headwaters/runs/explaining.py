@@ -15,6 +15,7 @@ from headwaters.runs.proving import refusal
 from headwaters.runs.session import DbtRelation, Session
 from headwaters.runs.settling import settle
 from headwaters.runs.state import read_state
+from headwaters.tables.named_tables import hidden_table_name
 
 
 def explain(
@@ -97,10 +98,10 @@ def _by(spec: Spec) -> str:
 
 
 def _hidden_tables(model: Model) -> list[str]:
-    name = f"{model.node['schema']}.{model.node['alias']}__hw_stage_"
+    name = f"{model.node['schema']}.{model.node['alias']}"
     tables = (model.config.get("stages") or {}).get("tables", [])
     return [
-        f"  hidden table {name}{number} by {', '.join(table['unique_key'])}, of "
+        f"  hidden table {hidden_table_name(name, number)} by {', '.join(table['unique_key'])}, of "
         f"{', '.join(table['inputs'])}"
         for number, table in enumerate(tables, 1)
     ]

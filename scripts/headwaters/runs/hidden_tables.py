@@ -6,7 +6,6 @@ builds it again.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,6 +14,7 @@ from headwaters.analysis import with_names
 from headwaters.runs.inputs import Spec, marked
 from headwaters.runs.model import Model
 from headwaters.runs.session import Config, Connection, DbtRelation
+from headwaters.tables.named_tables import hidden_table_name, used_hidden_tables
 from headwaters.tables.properties import declared_properties
 
 # Properties that concern the model's own columns and readers.
@@ -31,7 +31,7 @@ _OF_MODEL = (
 
 def hidden_table(target: DbtRelation, number: int) -> DbtRelation:
     """Return a hidden table of a model's table."""
-    name = f"{target.identifier}__hw_stage_{number}"
+    name = hidden_table_name(target.identifier, number)
     return target.incorporate(path={"identifier": name}, type="table", is_delta=True)
 
 
@@ -68,14 +68,5 @@ def _config(model: Model, stage: Mapping[str, Any]) -> Config:
 
 def drop_hidden_tables(connection: Connection, target: DbtRelation, proof: str | None) -> None:
     """Drop the hidden tables of a table, which its property `headwaters.proof` names."""
-    for number in range(1, _count(proof) + 1):
+    for number in range(1, used_hidden_tables(proof) + 1):
         connection.drop(hidden_table(target, number))
-
-
-def _count(proof: str | None) -> int:
-    try:
-        noted = json.loads(proof or "null")
-    except ValueError:
-        return 0
-    stages = noted.get("stages") if isinstance(noted, dict) else None
-    return len(stages["tables"]) if stages else 0

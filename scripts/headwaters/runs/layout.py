@@ -14,17 +14,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headwaters.platform.delta_version import FEATURE, OPERATIONS_KEEPING_LAYOUT, SPARK_ENGINE
-from headwaters.platform.spark_version import REDACTED
 from headwaters.tables.commits import Commit, as_mapping, as_names
 
 NOTE = "headwaters.layout"
 
 _LAYOUT = ("partitionColumns", "clusteringColumns", "description")
-
-
-def is_redacted(properties: Mapping[str, str]) -> bool:
-    """Return true if SHOW TBLPROPERTIES hid the value of a property."""
-    return any(value == REDACTED for value in properties.values())
 
 
 def layout_note(detail: Mapping[str, Any], seen: Mapping[str, int] | None = None) -> str:

@@ -12,7 +12,7 @@ from headwaters.analysis import noted_proof, strategy_of
 from headwaters.platform.errors import UserError
 from headwaters.runs import recovery
 from headwaters.runs.inputs import Spec, is_pinned, versions_of, without_versions
-from headwaters.runs.layout import is_redacted, layout_note
+from headwaters.runs.layout import layout_note
 from headwaters.runs.model import Model, names_in
 from headwaters.runs.plan import Plan
 from headwaters.runs.reactions import rebuilds_on_foreign_write
@@ -21,6 +21,7 @@ from headwaters.runs.session import Config, Connection, Session
 from headwaters.runs.strategies import strategy_for
 from headwaters.runs.work import drop_change_set_of
 from headwaters.tables.commits import Commit, as_mapping
+from headwaters.tables.properties import is_redacted
 
 MOST_TAKEN_OVER = 5
 

@@ -1,10 +1,13 @@
-"""The tables of a project by the names that a user may give for them. Pure.
+"""The tables of a project by the names that a user may give for them, and hidden ones. Pure.
 
-`graph` is dbt's: `nodes` and `sources`, each by unique id.
+`graph` is dbt's: `nodes` and `sources`, each by unique id. The hidden tables of a model are
+`<model>__hw_stage_<n>`, from 1 on.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -121,6 +124,35 @@ def names_of(node: Node) -> list[str]:
     identifier = node.get("identifier") or node["alias"]
     names = [f"{_layer_of(node)}.{identifier}", table_name(node)]
     return names if node["package_name"] == _OURS else [*names, node["name"]]
+
+
+def hidden_table_name(table: str, number: int) -> str:
+    """Return the name of a hidden table of a model's table."""
+    return f"{table}__hw_stage_{number}"
+
+
+def table_of_hidden(table: str) -> tuple[str, int] | None:
+    """Return the model's table and the number of a hidden table; None for other tables."""
+    found = re.fullmatch(r"(.+)__hw_stage_(\d+)", table)
+    return (found[1], int(found[2])) if found else None
+
+
+def hidden_table_count(proof: str | None) -> int:
+    """Return the number of hidden tables that a table's property `headwaters.proof` notes.
+
+    Raise ValueError if it is damaged.
+    """
+    noted = json.loads(proof or "null")
+    stages = noted.get("stages") if isinstance(noted, dict) else None
+    return len(stages["tables"]) if stages else 0
+
+
+def used_hidden_tables(proof: str | None) -> int:
+    """Return the number of hidden tables; a damaged note counts as none, as if never written."""
+    try:
+        return hidden_table_count(proof)
+    except ValueError:
+        return 0
 
 
 def _layer_of(node: Node) -> str:

@@ -6,12 +6,13 @@ See docs/tables.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from headwaters.platform.delta_version import FEATURE, TABLE_PROPERTIES, PropertyKind
 from headwaters.platform.names import did_you_mean
 from headwaters.platform.nodes import Config, as_tuple, merged_setting, setting
 from headwaters.platform.problems import Problem
+from headwaters.platform.spark_version import REDACTED
 from headwaters.platform.units import milliseconds_of
 
 # The named sets. `interop` is the common ground of Trino, delta-rs, Polars, pyarrow and DuckDB.
@@ -185,3 +186,8 @@ def _problem(name: str, value: str, may_upgrade: bool) -> Problem | None:
         )
         return Problem("HW_PROTOCOL_UPGRADE", text)
     return None
+
+
+def is_redacted(properties: Mapping[str, str]) -> bool:
+    """Return true if SHOW TBLPROPERTIES hid the value of a property."""
+    return any(value == REDACTED for value in properties.values())

@@ -44,7 +44,7 @@ def wanted_version(operation: str, version: object, timestamp: object) -> Wanted
     """Return the version that the arguments of an operation name.
 
     Raises:
-        UserError: both arguments or neither are given, or one is no version and no time.
+        UserError: both arguments or neither are given, or one cannot be read.
     """
     if (version is None) == (timestamp is None):
         raise _wrong(operation, "name either a version or a timestamp.")

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from headwaters.runs.layout import NOTE, is_redacted, layout_note, noted_detail
+from headwaters.runs.layout import NOTE, layout_note, noted_detail
 from headwaters.tables.commits import Commit
+from headwaters.tables.properties import is_redacted
 
 SEEN = {"version": 7, "at": 700}
 DETAIL: dict[str, Any] = {

@@ -11,8 +11,12 @@ from headwaters.tables.named_tables import (
     NamedTable,
     dependents_of,
     followers_of,
+    hidden_table_count,
+    hidden_table_name,
     named_table,
     table_nodes,
+    table_of_hidden,
+    used_hidden_tables,
 )
 
 
@@ -118,3 +122,31 @@ def test_the_readers_of_a_table() -> None:
         "exposure board",
     ]
     assert followers_of(GRAPH, None) == dependents_of(GRAPH, None) == []
+
+
+def test_a_name_tells_its_table_and_its_number() -> None:
+    assert hidden_table_name("gold.days", 12) == "gold.days__hw_stage_12"
+    assert table_of_hidden("gold.days__hw_stage_12") == ("gold.days", 12)
+    for other in ("gold.days", "gold.days__hw_stage_", "gold.days__hw_stage_1x", "__hw_stage_1"):
+        assert table_of_hidden(other) is None
+
+
+@pytest.mark.parametrize(
+    ("proof", "count"),
+    [
+        (None, 0),
+        ("", 0),
+        ('"sample"', 0),
+        ('{"rules": "12"}', 0),
+        ('{"stages": null}', 0),
+        ('{"stages": {"tables": [{}, {}]}}', 2),
+    ],
+)
+def test_a_proof_notes_the_number(proof: str | None, count: int) -> None:
+    assert hidden_table_count(proof) == used_hidden_tables(proof) == count
+
+
+def test_a_damaged_proof_uses_no_hidden_table() -> None:
+    assert used_hidden_tables("{") == 0
+    with pytest.raises(ValueError, match="Expecting property name"):
+        hidden_table_count("{")

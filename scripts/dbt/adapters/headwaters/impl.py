@@ -47,7 +47,6 @@ from headwaters.platform.problems import Problem
 from headwaters.platform.spark_mistakes import SqlText
 from headwaters.platform.spark_version import NO_GRANTS, SETTINGS_OF_RESULTS
 from headwaters.runs import (
-    layout,
     no_op_cache,
     session_fingerprint,
     snapshots,
@@ -169,7 +168,6 @@ SUBJECTS = {
     "commits": commits,
     "contracts": model_contracts,
     "drift": drift,
-    "layout": layout,
     "maintenance": maintenance,
     "named_tables": named_tables,
     "names": names,
