@@ -152,8 +152,9 @@ when not matched by source{{ hw_and(merge.by_source_condition) }} then {{ merge.
 {#- Selects the staged rows. It fails if rows that may be inserted repeat a key: Delta fails only if such rows match. -#}
 {% macro hw_unrepeated_sql(target, stage, merge) -%}
     {%- set text = ('[HW_REPEATED_KEYS] ' ~ hw_repeated_keys_text(target, merge.keys)).split('%s') -%}
-    {%- set inserted = '(select * from ' ~ stage ~ ' as ' ~ merge.source
-        ~ (' where ' ~ hw_all_of(merge.insert_conditions) if merge.insert_conditions else '') ~ ')' -%}
+    {%- set inserted -%}
+(select * from {{ stage }} as {{ merge.source }}{% if merge.insert_conditions %} where {{ hw_all_of(merge.insert_conditions) }}{% endif %})
+    {%- endset -%}
 select * except (_repeated) from {{ stage }} cross join (
 select max(concat_ws(', ', {{ hw_keys_as_text(merge.keys) | join(', ') }})) as _repeated from (
 {{ hw_repeated_keys_sql(merge.keys, inserted) }}
