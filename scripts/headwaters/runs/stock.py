@@ -343,7 +343,7 @@ def _merge(settings: StockSettings, write: StockWrite, batch: Sequence[StockColu
     return Merge(
         target=settings.target_alias,
         source=settings.source_alias,
-        keys=[names[name.lower()] for name in settings.unique_key],
+        keys=list(dict.fromkeys(names[name.lower()] for name in settings.unique_key)),
         predicates=settings.incremental_predicates,
         deletes=deleted,
         updates=[]

@@ -290,6 +290,8 @@ def test_the_parts_of_a_merge_are_those_of_its_settings() -> None:
     ]
     of_target = write(COLUMNS, target_alias="t", delete_condition="T.amount < 0").merge
     assert of_target is not None and of_target.insert_conditions == []
+    twice = write(COLUMNS, unique_key=["id", "ID", "day"]).merge
+    assert twice is not None and twice.keys == ["id", "day"]
     skipped = write(COLUMNS, skip_matched_step=True, skip_not_matched_step=True).merge
     assert skipped is not None and not skipped.updates and not skipped.inserts
 
