@@ -16,6 +16,6 @@
     {%- endif -%}
     {%- if hw_proceed('delete_where', lines + hw_followers_line(target), dry_run) -%}
         {%- do hw_run_operation('delete_where', target, reason, {'predicate': predicate},
-            ['delete from ' ~ target.relation ~ ' where ' ~ hw_bracketed(predicate)]) -%}
+            ['delete from ' ~ target.relation ~ ' where (' ~ hw_bracketed(predicate) ~ ')']) -%}
     {%- endif -%}
 {% endmacro %}

@@ -21,7 +21,7 @@
 {% macro hw_rows_where_sql(sql, predicate) -%}
 (
 {{ sql }}
-) where {{ hw_bracketed(predicate) }}
+) where ({{ hw_bracketed(predicate) }})
 {%- endmacro %}
 
 

@@ -1,4 +1,5 @@
-{#- Puts a user's condition in brackets, so that `a or b` binds; a newline ends a comment at its end. -#}
+{#- Puts a user's condition in brackets, so that `a or b` binds; a newline ends a comment at its end. After
+    `from t where` it needs brackets of its own: Spark reads `where (name)` there as an alias with a column. -#}
 {% macro hw_bracketed(condition) %}
     {{ return('(' ~ hw_ended(condition) ~ ')') }}
 {% endmacro %}
