@@ -44,7 +44,7 @@ _NULL_SAFE = (exp.NullSafeEQ, exp.NullSafeNEQ)
 _LOOSE = {*_BITWISE, *_COMPARISONS, *_NULL_SAFE}
 AT_ITS_VERSION = "each input is read at the version that its run begins with"
 _WITHOUT_VERSION = "Leave it out, or make the model a table (materialized: table)"
-_DOUBTED = {exp.Interval, exp.Parameter, exp.Version, *_LOOSE}
+_DOUBTED = {exp.Interval, exp.Parameter, exp.Version, exp.Where, exp.Having, *_LOOSE}
 # Nodes without calls or tables below them. Half of all nodes have no children.
 ATOMS = {exp.Column, exp.Literal, exp.Identifier, exp.Null, exp.Boolean, exp.DataType}
 NAMES = {exp.Identifier, exp.Literal}
@@ -151,8 +151,28 @@ def _check(node: exp.Expr) -> None:
     if type(node) is exp.Interval and not node.args.get("unit"):
         reason = "an interval without a unit may be a column"
         raise refused(node, "HW_NOT_UNDERSTOOD", reason)
+    if type(node) in (exp.Where, exp.Having) and _may_be_alias(node):
+        reason = (
+            "to Spark, this is an alias of the table with the name of its column, and no filter"
+        )
+        raise refused(node, "HW_NOT_UNDERSTOOD", reason, "Leave out the brackets")
     if type(node) in _LOOSE and any(_is_grouped_otherwise(node, part) for part in within(node)):
         raise refused(node, "HW_NOT_UNDERSTOOD", _OTHERWISE, "Put brackets")
+
+
+def _may_be_alias(node: exp.Expr) -> bool:
+    """Return true for brackets around nothing but names, after a table without an alias."""
+    bracketed = node.this
+    names = bracketed.expressions if type(bracketed) is exp.Tuple else [bracketed.this]
+    if type(bracketed) not in (exp.Paren, exp.Tuple) or not all(
+        type(name) is exp.Column and len(name.parts) == 1 for name in names
+    ):
+        return False
+    select = node.parent
+    if select is None or not select.args.get("from_"):
+        return True
+    before = (select.args.get("joins") or [select.args["from_"]])[-1]
+    return not (before.args.get("on") or before.args.get("using") or before.this.alias)
 
 
 @contextmanager

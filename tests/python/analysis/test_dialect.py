@@ -279,6 +279,36 @@ def test_what_is_read_otherwise_is_refused(text: str) -> None:
         dialect.parsed(f"select {text}")
 
 
+# To Spark, `t where (o)` is the table t with the alias `where` and the column o.
+FILTERS = {
+    "from t where (o)": False,
+    "from t where (o, i)": False,
+    "from (select o from t) where (o)": False,
+    "from t, u where (o)": False,
+    "from t cross join u where (o)": False,
+    "from t having (o)": False,
+    "from t where o": True,
+    "from t where ((o))": True,
+    "from t where (t.o)": True,
+    "from t where (not o)": True,
+    "from t where (o) and i > 1": True,
+    "from t as s where (o)": True,
+    "from (select o from t) s where (o)": True,
+    "from t join u on t.i = u.i where (o)": True,
+    "from t join u using (i) where (o)": True,
+    "from t where (i, o) in (select i, o from u)": True,
+}
+
+
+@pytest.mark.parametrize(("text", "is_filter"), FILTERS.items())
+def test_a_filter_that_is_an_alias_is_refused(text: str, is_filter: bool) -> None:
+    if is_filter:
+        dialect.parsed(f"select * {text}")
+        return
+    with pytest.raises(Refused, match="alias of the table"):
+        dialect.parsed(f"select * {text}")
+
+
 def test_every_function_that_sqlglot_has_a_class_for_keeps_its_name() -> None:
     classes = SparkParser.FUNCTIONS.keys() | SparkParser.FUNCTION_PARSERS.keys()
     functions = spark_version.STABLE_FUNCTIONS | spark_version.CHANGING_FUNCTIONS
