@@ -82,6 +82,8 @@ def main() -> int:
                 _is_stored(lot[0]),
                 options.how,
                 lambda text: print(f"  {text}", flush=True),
+                # every third lot replaces small tables; all tables are small
+                200_000 if lot[0] // SIZE % 3 == 2 else 0,
             )
             courses = played.play()
             for prefix, course in courses.items():
@@ -120,9 +122,7 @@ def main() -> int:
                     flush=True,
                 )
                 if not options.no_shrinking:
-                    print(
-                        shrunk(spark, project.lake / "shrinking", course, played.stored), flush=True
-                    )
+                    print(shrunk(played, project.lake / "shrinking", course), flush=True)
     finally:
         spark.stop()
         if not options.keep_engine:

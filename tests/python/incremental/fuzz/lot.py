@@ -42,14 +42,14 @@ PROJECT = """
 name: fuzz
 version: 0.1.0
 profile: headwaters
-vars: {headwaters_hooks: true}
-flags: {send_anonymous_usage_stats: false}
+vars: {{headwaters_hooks: true}}
+flags: {{send_anonymous_usage_stats: false}}
 models:
   fuzz:
     +materialized: incremental
     +file_format: delta
-    +whole_below: 0
-    +tblproperties: {delta.enableChangeDataFeed: "true"}
+    +whole_below: {whole_below}
+    +tblproperties: {{delta.enableChangeDataFeed: "true"}}
 """
 
 Rows = Counter[str]
@@ -113,6 +113,7 @@ class Lot:
         stored: bool = False,
         how: str = "alone",
         said: Callable[[str], None] = lambda text: None,
+        whole_below: int = 0,
     ) -> None:
         self.spark = spark
         self.folder = folder
@@ -121,6 +122,7 @@ class Lot:
         self.schema = "fuzz"
         self.round = 0
         self.seconds: Counter[str] = Counter()
+        self.whole_below = whole_below
         self.how = how  # the disturbance before a run: see HOW
         self.said = said
         self.met = 0  # dbt processes that still ran when they were killed, or that gave way
@@ -163,7 +165,7 @@ class Lot:
             self.spark.sql(f"create schema {schema}")
         shutil.rmtree(self.folder, ignore_errors=True)
         (self.folder / "models").mkdir(parents=True)
-        (self.folder / "dbt_project.yml").write_text(PROJECT)
+        (self.folder / "dbt_project.yml").write_text(PROJECT.format(whole_below=self.whole_below))
         names = [f"{prefix}_{name}" for prefix in self.courses for name in INPUTS]
         sources = {"name": "inputs", "schema": f"{self.schema}_inputs"}
         sources["tables"] = [{"name": name} for name in names]  # type: ignore[assignment]

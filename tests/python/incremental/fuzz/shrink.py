@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from incremental.fuzz.history import History
 from incremental.fuzz.lot import Course, Failure, Lot
@@ -13,17 +12,17 @@ from incremental.fuzz.lot import Course, Failure, Lot
 ROUNDS = 12
 
 
-def shrunk(spark: Any, folder: Path, course: Course, stored: bool) -> str:
+def shrunk(played: Lot, folder: Path, course: Course) -> str:
     """Return the smallest history found that fails in the same way, as a script."""
     failure = course.failure
     assert failure is not None
     history = replace(course.history, steps=course.history.steps[: failure.round])
     found = [(history, failure)]
-    first = _failing(spark, folder, [history], failure.kind, stored)
+    first = _failing(played, folder, [history], failure.kind)
     if not first:
         return f"{history.script()}\n-- not repeated alone: {failure.kind}: {failure.text}"
     for _ in range(ROUNDS):
-        failing = _failing(spark, folder, list(smaller(found[-1][0])), failure.kind, stored)
+        failing = _failing(played, folder, list(smaller(found[-1][0])), failure.kind)
         if not failing:
             break
         found.append(min(failing, key=lambda pair: _size(pair[0])))
@@ -32,12 +31,13 @@ def shrunk(spark: Any, folder: Path, course: Course, stored: bool) -> str:
 
 
 def _failing(
-    spark: Any, folder: Path, histories: list[History], kind: str, stored: bool
+    played: Lot, folder: Path, histories: list[History], kind: str
 ) -> list[tuple[History, Failure]]:
     if not histories:
         return []
     candidates = {f"c{number}": history for number, history in enumerate(histories)}
-    courses = Lot(spark, folder, candidates, stored).play()
+    lot = Lot(played.spark, folder, candidates, played.stored, whole_below=played.whole_below)
+    courses = lot.play()
     return [
         (
             replace(course.history, steps=course.history.steps[: course.failure.round]),
