@@ -63,6 +63,7 @@ def pytest_configure() -> None:
     Tables of tests are small, and yet runs apply changes to them, as to large ones.
     """
     decisions.MOST_ROWS_WHOLE = 0
+    os.environ["HEADWATERS_PROGRESS"] = "0"
     enable_test_caching()
     settings.register_profile("beside Spark", deadline=None)
     settings.load_profile("beside Spark")

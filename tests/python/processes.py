@@ -44,6 +44,7 @@ def environment(lake: Path | None = None) -> dict[str, str]:
     """
     ours = ("SPARK_", "HEADWATERS_", "DBT_")
     kept = {key: value for key, value in os.environ.items() if not key.startswith(ours)}
+    kept["HEADWATERS_PROGRESS"] = "0"  # a slow machine prints more lines
     if lake is None:
         return kept
     return {

@@ -13,6 +13,20 @@ import pytest
 from headwaters.platform.waiting import during
 
 
+@pytest.fixture(autouse=True)
+def printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HEADWATERS_PROGRESS")
+
+
+def test_it_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADWATERS_PROGRESS", "0")
+    lines: list[str] = []
+    with during("reading the project", 0.01, 0.01, lines.append) as tell:
+        tell("read")
+        threading.Event().wait(0.1)
+    assert lines == []
+
+
 def test_short_work_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
     with during("reading the project"):
         pass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -22,9 +23,13 @@ def during(
 ) -> Iterator[Callable[[str], None]]:
     """Print a line if the work takes long, and again from time to time, until it ends.
 
-    Yields a function that changes the text, such as `built 2 of 7`.
+    HEADWATERS_PROGRESS=0 prints none. Yields a function that changes the text, such as `built 2 of
+    7`.
     """
     texts = [work]
+    if os.environ.get("HEADWATERS_PROGRESS") == "0":
+        yield texts.append
+        return
     ended = threading.Event()
     began = time.monotonic()
 
