@@ -36,7 +36,7 @@ where sequence is not null group by {{ key_columns }}, sequence
 {#- Returns the columns that events of a stream may lack, by its contract. No contract is known while dbt parses. -#}
 {% macro hw_unavailable(relation, columns) %}
     {%- if not execute -%}{{ return([]) }}{%- endif -%}
-    {{ return(adapter.streams.unavailable_columns(graph.sources, relation.schema or '', relation.identifier or '', columns)) }}
+    {{ return(adapter.streams.unavailable_columns(graph.get('sources', {}), relation.schema or '', relation.identifier or '', columns)) }}
 {% endmacro %}
 
 

@@ -136,8 +136,8 @@ LINEAR = {"incremental_strategy": "change_feed", "unique_key": "k"}
         ({"incremental_strategy": "merge", "unique_key": "k"}, ["e"], "rebuild", []),
         (KEYED | {"derivation": {"stage_of": "silver.orders"}}, ["e"], "rebuild", []),
         # replaced rows are read from the table, or computed as the table must have them
-        (KEYED | {"allow_nondeterministic": True}, ["e"], "warn", ["e"]),
-        (LINEAR | {"allow_nondeterministic": True}, ["e"], "rebuild", []),
+        (KEYED | {"allow_nondeterministic": ["rand"]}, ["e"], "warn", ["e"]),
+        (LINEAR | {"allow_nondeterministic": ["rand"]}, ["e"], "rebuild", []),
         (LINEAR | {"on_lookup_change": "ignore"}, ["e"], "rebuild", []),
         (LINEAR | {"on_lookup_change": "rebuild"}, ["e"], "rebuild", ["e"]),
         (LINEAR, ["e"], "warn", []),
