@@ -5,12 +5,11 @@ The time of other queries follows the number of rows. Such a query may take hour
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from sqlglot import exp
 
 from headwaters.analysis import dialect
 from headwaters.analysis.refusal import Refused
+from headwaters.analysis.scopes import conjuncts
 
 
 def pairs_all_rows(sql: str) -> bool:
@@ -40,14 +39,5 @@ def _has_equality(condition: exp.Expr | None) -> bool:
         isinstance(one, exp.EQ | exp.NullSafeEQ)
         and one.this.find(exp.Column)
         and one.expression.find(exp.Column)
-        for one in _conjuncts(condition)
+        for one in conjuncts(condition)
     )
-
-
-def _conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
-    whole = condition.unnest()
-    if isinstance(whole, exp.And):
-        yield from _conjuncts(whole.this)
-        yield from _conjuncts(whole.expression)
-    else:
-        yield whole

@@ -30,9 +30,8 @@ from dbt.adapters.headwaters.connections import (
     current,
     end_on_interrupt,
 )
-from dbt.adapters.headwaters.errors import OneLineError
 from dbt.adapters.headwaters.relation import HeadwatersRelation
-from dbt.adapters.headwaters.runs import Runs, raises_dbt_errors
+from dbt.adapters.headwaters.runs import Runs, dbt_errors, raises_dbt_errors
 from dbt.adapters.headwaters.views import Views
 from dbt.adapters.spark.impl import SparkAdapter, SparkConfig
 from dbt_common.contracts.config.base import MergeBehavior
@@ -131,7 +130,7 @@ class Answer:
 def _refuse(problems: Iterable[Problem]) -> None:
     """Raise all problems, one a line; return if there are none."""
     if lines := "\n".join(map(str, problems)):
-        raise OneLineError(lines)
+        errors.refuse(lines)
 
 
 def _variables(config: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -196,10 +195,8 @@ class HeadwatersAdapter(SparkAdapter):
         """Create the adapter of an invocation; dbt calls this once."""
         super().__init__(config, mp_context)
         # `dbt debug` has only a profile, and works in the project's folder
-        try:
+        with dbt_errors():
             config.credentials.settle(Path(getattr(config, "project_root", None) or Path.cwd()))
-        except UserError as error:
-            raise OneLineError(str(error)) from None
         declared, given = _variables(config)
         _refuse(vars_and_targets.variable_problems(declared, given))
         self._variables = {**declared, **given}
@@ -277,10 +274,8 @@ class HeadwatersAdapter(SparkAdapter):
         # without YAML there is nothing to check against
         if macro and macro.package_name == PACKAGE and macro.patch_path:
             declared = {argument.name: argument.type for argument in macro.arguments}
-            try:
+            with dbt_errors():
                 check_arguments(macro_name, declared, kwargs)
-            except UserError as error:
-                raise OneLineError(str(error)) from None
         return super().execute_macro(
             macro_name, macro_resolver, project, context_override, kwargs, needs_conn
         )
@@ -485,6 +480,7 @@ class HeadwatersAdapter(SparkAdapter):
         return Answer(told, None)
 
     @available
+    @raises_dbt_errors
     def python_rows(self, node: dict[str, Any], code: str) -> str:
         """Run a model in Python, and return a query of its rows.
 
@@ -496,14 +492,12 @@ class HeadwatersAdapter(SparkAdapter):
                 f"{node['name']} ({node['original_file_path']}): a Python model needs method: "
                 f"session, embedded or Spark Connect; this target has {credentials.method}"
             )
-            raise OneLineError(str(UserError("HW_PYTHON_MODEL", text)))
+            raise UserError("HW_PYTHON_MODEL", text)
         from dbt.adapters.headwaters import python_models, session  # `dbt parse` needs no pyspark
 
         spark = session.shared_session(credentials.server_side_parameters, credentials.folder)
         try:
             view = python_models.view_of_model(node, code, spark)
-        except UserError as error:
-            raise OneLineError(str(error)) from None
         finally:
             self._histories().discard(None)
         return f"select * from {view}"
@@ -572,10 +566,8 @@ class HeadwatersAdapter(SparkAdapter):
 
         See headwaters/tables/erasure_run.py. `name` is the column or kind that the user named.
         """
-        try:
+        with dbt_errors():
             value = read_value(given, name, Path.cwd())
-        except UserError as error:
-            raise OneLineError(str(error)) from None
         spark, config = dbt_compat.spark_session(self.connections), self.config
         artifacts = [Path(config.project_target_path), Path(config.log_path)]
         self._erasure = Erasure(spark, kind, value, columns, artifacts, config.credentials.folder)
