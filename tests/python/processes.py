@@ -13,14 +13,17 @@ from typing import Literal
 from unittest import mock
 
 # Compiling a query to Java takes longer than answering it on tables of a few rows. While it runs,
-# Spark makes one partition of these; starting with one saves planning the query again. `make
-# dbt-test`, the soak of ingestion and benchmarks have the profile's settings, as users do.
+# Spark makes one partition of these; starting with one saves planning the query again. Each task
+# reads the plan of its stage, so small files share one. `make dbt-test`, the soak of ingestion and
+# benchmarks have the profile's settings, as users do.
 INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
     "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.sql.files.openCostInBytes": "4096",
+    "spark.sql.files.minPartitionNum": "1",
 }
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 

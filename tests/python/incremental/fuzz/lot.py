@@ -37,7 +37,7 @@ from incremental.world import ROOT, dbt_environment, noted_statements
 TWIN = "x"
 # Before each run: nothing; a dbt process killed by SIGKILL; two dbt processes at once.
 HOW = ("alone", "killed", "paired")
-CHUNK = 8  # tables that are compared in one statement
+CHUNK = 2  # tables that are compared in one statement, whose every task reads the plan of all
 PROJECT = """
 name: fuzz
 version: 0.1.0
