@@ -96,6 +96,10 @@ test-slow: setup-dev  ## the tests that take their minutes; CI runs them as well
 	@$(BIN)/python -m pytest -q -m slow
 	@$(BIN)/python -m pytest -q -m slow tests/adapter
 
+.PHONY: test-platform
+test-platform: setup-dev  ## the tests on an S3 gateway, which is built once: needs Go (TRANSACTIONS=10000 for more raced commits)
+	@TRANSACTIONS=$(or $(TRANSACTIONS),60) $(BIN)/python -m pytest -q -m platform
+
 .PHONY: dbt-tests
 dbt-tests: setup-dev  ## all of dbt's published tests, with their results in docs/dbt-tests.md
 	@$(BIN)/python -m pytest -q -m "slow or quick" --record tests/adapter; $(BIN)/python tests/adapter/page.py

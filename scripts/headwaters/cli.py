@@ -126,7 +126,9 @@ def _app() -> None:
 
 
 @app.command()
-def jars() -> None:
+def jars(
+    s3: Annotated[bool, typer.Option("--s3", help="With those for tables on S3.")] = False,
+) -> None:
     """Download the locked jars that Spark needs into the installed pyspark."""
     from headwaters.platform import class_data
     from headwaters.platform.jars import find_java, install, installed_pyspark
@@ -134,8 +136,64 @@ def jars() -> None:
     pyspark, java = installed_pyspark(), find_java()
     worked = install(pyspark, java, pyspark, typer.echo)
     worked |= class_data.make(pyspark, java, Path(sys.executable), typer.echo)
+    if s3:
+        from headwaters.platform.object_store import jars as jars_for_s3
+
+        jars_for_s3(typer.echo)
     if not worked:
         typer.echo("nothing to do: the jars are those of the lock")
+
+
+store_app = typer.Typer(no_args_is_help=True, help="Delta tables on S3.")
+app.add_typer(store_app, name="store")
+
+
+@store_app.command("check")
+def store_check(
+    uri: Annotated[str, typer.Argument(help="A place that may be written: s3a://bucket/prefix.")],
+    keys: Annotated[int, typer.Option(min=1, help="Keys to race for, in each of two ways.")] = 100,
+    processes: Annotated[int, typer.Option(min=2, max=32, help="Processes that race.")] = 2,
+    target: Target = None,
+    profiles_dir: ProfilesDir = None,
+) -> None:
+    """Race processes for new keys, and report keys with two winners; exit code 1 if there are any.
+
+    The store has to refuse all but one, for a put and for a multipart upload. Keys come from the
+    environment or the machine's role. Inside a project, the target's settings of S3A apply.
+    """
+    import os
+
+    from headwaters.platform import object_store
+    from headwaters.platform.store_check import parse_uri, report
+    from headwaters.platform.store_race import race, writers
+
+    place = parse_uri(uri)
+    try:
+        parameters = find_project(profiles_dir, target).credentials.server_side_parameters
+    except UserError as error:
+        if error.code != "HW_PROJECT":
+            raise
+        parameters = {}  # outside of a project
+    settings = object_store.hadoop_settings(parameters, os.environ)
+    _say(f"racing {processes} processes for {keys} keys in each of two ways")
+    with writers(processes, place, settings, object_store.jars(_say)) as competitors:
+        found = race(keys, competitors)
+    for line in report(found):
+        typer.echo(line)
+    if not found.is_safe:
+        raise WorkError(
+            "HW_STORE_UNSAFE",
+            f"two drivers can overwrite each other's commits in {place}: write its tables from one "
+            "driver at a time, or use another store",
+        )
+
+
+@store_app.command("jars")
+def store_jars() -> None:
+    """Print the jars for a Spark that writes Delta tables on S3, as the value of `--jars`."""
+    from headwaters.platform.object_store import jars as jars_for_s3
+
+    typer.echo(",".join(map(str, jars_for_s3(_say))))
 
 
 Select = Annotated[

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from s3_gateway import VERSION
 from typer.main import get_command
 
 from headwaters.cli import app, serve
@@ -44,6 +45,15 @@ def test_images_are_short_names_and_the_versions_those_of_development() -> None:
     assert first[1].startswith(f"python:{python.removeprefix('>=')}-")
     java = re.search(r"openjdk-(\d+)-jre", DOCKERFILE)
     assert java and int(java[1]) in JAVA_PROVEN
+
+
+def test_the_object_store_is_the_one_of_the_tests() -> None:
+    objects, published = SERVICES["objects"], SERVICES["objects"]["ports"][0].split(":")[-1]
+    assert objects["image"] == f"versity/versitygw:{VERSION}"
+    assert objects["environment"]["VGW_PORT"] == f":{published}"
+    page = (ROOT / "docs" / "object-store.md").read_text()
+    assert f"github.com/versity/versitygw/cmd/versitygw@{VERSION}\n" in page
+    assert f"http://127.0.0.1:{published}`" in (ROOT / "docs" / "publishing.md").read_text()
 
 
 def _module() -> str:
@@ -105,7 +115,7 @@ def test_every_stream_that_may_read_a_topic_does_and_no_topic_is_named_twice() -
 
 def test_no_secret_is_in_the_file() -> None:
     settings = [one for s in SERVICES.values() for one in (s.get("environment") or {}).items()]
-    secret = [value for name, value in settings if re.search("PASSWORD|KEYS", name)]
+    secret = [value for name, value in settings if re.search("PASSWORD|KEYS|SECRET", name)]
     assert [bool(re.fullmatch(r"\$\{[A-Z0-9_]+:\?\}", value)) for value in secret] == [True] * 3
 
 

@@ -64,6 +64,28 @@ def test_a_profile_of_three_keys_is_enough(shop: Shop) -> None:
     assert settings["spark.driver.bindAddress"] == "127.0.0.1"
 
 
+def test_a_lake_is_a_folder_and_tables_may_be_on_s3(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:7070")
+    on_s3 = "server_side_parameters: {spark.sql.warehouse.dir: 's3a://shop/warehouse'}"
+    keys = "server_side_parameters: {spark.hadoop.fs.s3a.access.key: abc}"
+    wrong = f"{DEV}, lake: 's3a://shop/lake'"
+    root = shop(
+        {"profiles.yml": profile(dev=f"{DEV}, {on_s3}", wrong=wrong, keys=f"{DEV}, {keys}")}
+    )
+    project = find_project()
+    settings = project.spark_settings()
+    assert project.lake == root / "lake"
+    assert settings["spark.sql.warehouse.dir"] == "s3a://shop/warehouse"
+    assert settings["spark.delta.logStore.s3a.impl"] == "headwaters.delta.ConditionalLogStore"
+    assert settings["spark.hadoop.fs.s3a.endpoint"] == "http://127.0.0.1:7070"
+    with pytest.raises(UserError, match="lake is s3a://shop/lake: name a folder of this machine"):
+        find_project(target="wrong").lake  # noqa: B018 - to read it raises
+    with pytest.raises(UserError, match=r"sets spark\.hadoop\.fs\.s3a\.access\.key: remove it"):
+        find_project(target="keys").lake  # noqa: B018 - to read it raises
+
+
 def test_the_profile_is_found_where_dbt_finds_it(
     shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

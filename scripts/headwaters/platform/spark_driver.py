@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from headwaters.platform import class_data
+from headwaters.platform import class_data, object_store
 from headwaters.platform.jars import installed_pyspark, spark_java
 
 LOGGING = Path(__file__).with_name("log4j2.properties")
@@ -15,14 +16,19 @@ OPTIONS = "spark.driver.extraJavaOptions"
 def driver_settings(logs: Path, settings: Mapping[str, str]) -> dict[str, str]:
     """Return settings of a driver that writes its logs into a folder and starts from class data.
 
-    Raises UserError for a missing Java, or a jar with another checksum.
+    If the settings name S3, they get its jars. Raises UserError for a missing Java, or a jar with
+    another checksum.
     """
     java = spark_java()
-    told = logging_to(logs, settings)
+    told = logging_to(logs, object_store.with_jars(settings, _say))
     archive = class_data.archive(installed_pyspark(), java)
     if archive.is_file() and "-XX:SharedArchiveFile=" not in told[OPTIONS]:
         told[OPTIONS] += " " + class_data.options(archive)
     return told
+
+
+def _say(text: str) -> None:
+    print(f"headwaters: {text}", file=sys.stderr)
 
 
 def logging_to(folder: Path, settings: Mapping[str, str]) -> dict[str, str]:

@@ -17,6 +17,7 @@ from dbt.adapters.contracts.connection import Connection, ConnectionState
 from dbt.adapters.spark.connections import SparkConnectionManager, SparkCredentials
 from dbt_common.exceptions import DbtRuntimeError
 
+from headwaters.platform import object_store
 from headwaters.platform.errors import UserError
 from headwaters.platform.fields import text_of
 from headwaters.platform.lake import home
@@ -96,8 +97,15 @@ class HeadwatersCredentials(SparkCredentials):
     def settle(self, root: Path) -> None:
         """Resolve the lake's path from the project's root, and add missing settings.
 
-        Raise UserError for a setting that makes other readers read dates and times differently.
+        Raise UserError for a setting that makes other readers read dates and times differently, or
+        is not safe on S3.
         """
+        if "://" in self._named:
+            raise UserError(
+                "HW_PROFILE",
+                f"lake is {self._named}: name a folder of this machine, and put the tables on S3 "
+                f"with server_side_parameters: {{{object_store.WAREHOUSE}: {self._named}}}",
+            )
         self.lake = str(root / self._named)
         given = self.server_side_parameters
         for name, value in _FILES.items():
@@ -107,6 +115,7 @@ class HeadwatersCredentials(SparkCredentials):
                     f"the target sets {name} to {given[name]}, with which readers outside Spark "
                     f"would read other dates and times: remove it, since headwaters sets {value}",
                 )
+        object_store.check(given, "the target")
         self.server_side_parameters = given = {**given, **_FILES}
         if self.method == "session" and "spark.remote" not in given:
             self.server_side_parameters = {**defaults(Path(self.lake), given), **given}
@@ -129,7 +138,8 @@ class HeadwatersCredentials(SparkCredentials):
 
 def defaults(lake: Path, given: Mapping[str, str]) -> dict[str, str]:
     """Return the settings of a Spark inside the process on a lake, in addition to those given."""
-    added = {**_DELTA, "spark.sql.warehouse.dir": str(lake / "warehouse")}
+    added = {**_DELTA, object_store.WAREHOUSE: str(lake / "warehouse")}
+    added |= object_store.defaults(given, os.environ)
     if given.get("spark.master", "local").startswith("local"):
         added |= _ALONE
     elsewhere = ("spark.hadoop.hive.metastore.uris", "spark.sql.catalogImplementation")

@@ -36,7 +36,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField
 
-from headwaters.platform import engine, metastore
+from headwaters.platform import engine, metastore, object_store
 from headwaters.platform import lake as lakes
 from headwaters.platform.delta_version import CONFLICT, CONFLICT_WITH_MAINTENANCE
 from headwaters.platform.errors import UserError, WorkError, java_ended, quiet, server_ended
@@ -275,6 +275,8 @@ def session_of(sessions: dict[str | None, Any], settings: Mapping[str, str], lak
             except UserError:
                 spark.stop()
                 raise
+    if remote is not None and not own:
+        object_store.check_server(spark.conf.get, remote.split(";")[0])
     sessions[remote] = spark
     return spark
 

@@ -1,0 +1,172 @@
+"""Delta tables on S3: the settings that a Spark needs, its jars, and the log store.
+
+Delta's own log store for S3 is safe for one driver only: two that commit at the same moment both
+report success, and the rows of one are lost. `ConditionalLogStore` (in `java/`) commits with one
+conditional request, so any number of drivers may write a table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from headwaters.platform.errors import UserError
+from headwaters.platform.jars import (
+    LOCKS,
+    Say,
+    cache_folder,
+    changed_jar,
+    digest,
+    fetch_locked,
+    find_java,
+    installed_pyspark,
+    read_hashes,
+)
+
+LOG_STORE = "headwaters.delta.ConditionalLogStore"
+LOG_STORE_JAR = Path(__file__).resolve().parent / "java" / "headwaters-log-store.jar"
+
+# Delta's own, for teams whose other writers commit by a table in DynamoDB as well.
+BY_DYNAMODB = "io.delta.storage.S3DynamoDBLogStore"
+
+SCHEME = "s3a"
+WAREHOUSE = "spark.sql.warehouse.dir"
+OF_S3A = "spark.delta.logStore.s3a.impl"
+# Delta takes this one for all schemes, if it is set.
+OF_ALL_SCHEMES = "spark.delta.logStore.class"
+# With it, each commit has a random txnId, by which the log store recognises its own commits.
+COMMIT_INFO = "spark.databricks.delta.commitInfo.enabled"
+JARS = "spark.jars"
+_S3A = "spark.hadoop.fs.s3a."
+_SECRET = re.compile(
+    r"spark\.hadoop\.fs\.s3a\.(?:bucket\..+\.)?(?:access\.key|secret\.key|session\.token)"
+)
+_MODULE, _HASHES = LOCKS / "s3a.xml", LOCKS / "s3a.sha256"
+
+
+def is_named(settings: Mapping[str, str]) -> bool:
+    """Return true if the settings of a Spark name S3: a setting of S3A, or a place there."""
+    return any(name.startswith(_S3A) or f"{SCHEME}://" in value for name, value in settings.items())
+
+
+def defaults(given: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of a Spark inside the process, in addition to those given.
+
+    The log store is always set: a Spark without its jar fails at the first table on S3, instead of
+    taking Delta's own.
+    """
+    added = {OF_S3A: LOG_STORE}
+    if is_named(given):
+        for name, value in addresses(environment).items():
+            added[f"spark.hadoop.{name}"] = value
+    return added
+
+
+def addresses(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return Hadoop's settings for the store that the variables of AWS name.
+
+    S3A itself reads the keys from the environment, or from the platform's chain.
+    """
+    settings = {}
+    if endpoint := environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL"):
+        settings["fs.s3a.endpoint"] = endpoint
+        settings["fs.s3a.path.style.access"] = "true"  # no name server knows the buckets
+    if region := environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION"):
+        settings["fs.s3a.endpoint.region"] = region
+    return settings
+
+
+def hadoop_settings(settings: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
+    """Return Hadoop's settings of S3A, from those of a Spark and from the variables of AWS."""
+    given = {
+        name.removeprefix("spark.hadoop."): value
+        for name, value in settings.items()
+        if name.startswith(_S3A)
+    }
+    return {**addresses(environment), **given}
+
+
+def check(settings: Mapping[str, str], whose: str) -> None:
+    """Raise UserError for keys in the settings of a Spark, or commits that others may overwrite."""
+    for name in settings:
+        if _SECRET.fullmatch(name):
+            raise UserError(
+                "HW_STORE_SECRET",
+                f"{whose} sets {name}: remove it, and set AWS_ACCESS_KEY_ID and "
+                "AWS_SECRET_ACCESS_KEY in the environment, or use the role of the machine",
+            )
+    warehouse = settings.get(WAREHOUSE, "")
+    scheme = urlsplit(warehouse).scheme
+    if scheme in ("s3", "s3n"):
+        remedy = warehouse.replace(f"{scheme}://", f"{SCHEME}://", 1)
+        raise UserError(
+            "HW_LOG_STORE",
+            f"{whose} has its warehouse in {warehouse}, where commits are not safe: write {remedy}",
+        )
+    if not is_named(settings):
+        return
+    safe = {OF_ALL_SCHEMES: (), OF_S3A: (LOG_STORE, BY_DYNAMODB), COMMIT_INFO: ("true",)}
+    for name, values in safe.items():
+        value = settings.get(name)
+        if value is not None and value not in values:
+            raise UserError(
+                "HW_LOG_STORE",
+                f"{whose} sets {name} to {value}, with which two drivers can overwrite each "
+                "other's commits on S3: remove it",
+            )
+
+
+def check_server(setting: Callable[[str, str], str | None], address: str) -> None:
+    """Raise UserError if a running Spark has its warehouse on S3, and another log store.
+
+    `setting` returns a setting of the server, or the default that it gets.
+    """
+    warehouse = setting(WAREHOUSE, "") or ""
+    if not warehouse.startswith(("s3://", "s3n://", f"{SCHEME}://")):
+        return
+    whose = f"the Spark at {address}"
+    names = {OF_S3A: "Delta's own log store", OF_ALL_SCHEMES: "", COMMIT_INFO: ""}
+    found = {name: value for name, other in names.items() if (value := setting(name, other))}
+    try:
+        check({WAREHOUSE: warehouse, **found}, whose)
+    except UserError:
+        if found.get(OF_S3A) != names[OF_S3A]:
+            raise
+        raise UserError(
+            "HW_LOG_STORE",
+            f"{whose} has its warehouse in {warehouse} and Delta's own log store, with which two "
+            f"drivers overwrite each other's commits: start it with --conf {OF_S3A}={LOG_STORE} "
+            '--jars "$(headwaters store jars)"',
+        ) from None
+
+
+def with_jars(settings: Mapping[str, str], say: Say) -> dict[str, str]:
+    """Return the settings of a Spark, with the jars of S3A and the log store if they name S3.
+
+    `spark.jars` reaches the driver and the executors, and leaves the class path of Java as it is.
+    """
+    if not is_named(settings):
+        return dict(settings)
+    given = [jar for jar in settings.get(JARS, "").split(",") if jar]
+    return {**settings, JARS: ",".join([*given, *map(str, jars(say))])}
+
+
+def jars(say: Say) -> list[Path]:
+    """Return the log store's jar and those of S3A, downloaded once for all checkouts.
+
+    Raises WorkError if they cannot be downloaded, and UserError if one was changed.
+    """
+    folder = cache_folder() / f"s3a-{digest(_MODULE, _HASHES)[:12]}"
+    locked = read_hashes(_HASHES)
+    if not folder.is_dir():
+        say(f"fetching {len(locked)} jars for S3 (once)")
+        fetch_locked(_MODULE, _HASHES, installed_pyspark(), find_java(), folder)
+    if problem := changed_jar(folder, locked):
+        raise UserError(
+            "HW_JARS",
+            f"{problem} is not the one of s3a.sha256: delete {folder}, and the next start "
+            "fetches it",
+        )
+    return [LOG_STORE_JAR, *(folder / name for name in locked)]

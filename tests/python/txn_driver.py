@@ -1,0 +1,63 @@
+"""A Spark driver that commits Delta transactions to a table on S3, next to others.
+
+`python txn_driver.py NAME COUNT TABLE FOLDER` touches FOLDER/NAME.ready, waits for FOLDER/go, and
+prints how many transactions Delta reported as committed.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from dbt.adapters.headwaters.connections import defaults
+from pyspark.sql import SparkSession
+
+from headwaters.platform.spark_driver import driver_settings
+
+NONE = "org.apache.spark.sql.delta.DeltaOperations$ManualUpdate$"
+
+
+def main(name: str, count: int, table: str, folder: Path) -> None:
+    """Commit `count` transactions, each with an application id of its own."""
+    spark = start(table, folder / name)
+    java: Any = spark._jvm
+    delta, no = java.org.apache.spark.sql.delta, java.scala.Option.empty()
+    log = delta.DeltaLog.forTable(spark._jsparkSession, table)
+    loader = java.java.lang.Thread.currentThread().getContextClassLoader()
+    operation = java.java.lang.Class.forName(NONE, True, loader).getField("MODULE$").get(None)
+    (folder / f"{name}.ready").touch()
+    while not (folder / "go").exists():
+        time.sleep(0.01)
+    for number in range(count):
+        log.update(False, no, no)
+        actions = java.java.util.ArrayList()
+        actions.add(delta.actions.SetTransaction(f"{name}-{number}", 1, no))
+        scala = java.scala.jdk.javaapi.CollectionConverters.asScala(actions).toList()
+        log.startTransaction(no, no).commit(scala, operation)
+        print(f"{name}-{number}", flush=True)
+    spark.stop()
+
+
+def start(table: str, folder: Path) -> SparkSession:
+    """Return a Spark with the settings that headwaters gives to one inside the process."""
+    given = {
+        "spark.master": "local[1]",
+        "spark.driver.memory": "700m",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.sql.warehouse.dir": table.rpartition("/")[0],
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.databricks.delta.snapshotPartitions": "1",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    }
+    builder = SparkSession.builder
+    for key, value in driver_settings(folder, {**defaults(folder, given), **given}).items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3], Path(sys.argv[4]))
