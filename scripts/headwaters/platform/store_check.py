@@ -150,11 +150,10 @@ def refusal(uri: str, error: JavaError, is_write: bool) -> CodedError:
             f"AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY ({reason})",
         )
     if "AccessDenied" in text or "Status Code: 403" in text:
-        doing = "write to" if is_write else "read"
-        return UserError(
-            "HW_STORE_READ_ONLY" if is_write else "HW_STORE_KEYS",
-            f"these keys may not {doing} {uri}: permit it, or name another prefix ({reason})",
-        )
+        remedy = f"permit it, or name another prefix ({reason})"
+        if is_write:
+            return UserError("HW_STORE_READ_ONLY", f"these keys may not write to {uri}: {remedy}")
+        return UserError("HW_STORE_KEYS", f"these keys may not read {uri}: {remedy}")
     if any(mark in text for mark in _AWAY):
         return WorkError(
             "HW_STORE_AWAY",
