@@ -613,6 +613,37 @@ def report(
 
 
 @app.command()
+def explain(
+    select: Annotated[
+        list[str] | None, typer.Option("--select", "-s", help="Models, in dbt's selection syntax.")
+    ] = None,
+    exclude: Annotated[
+        list[str] | None, typer.Option(help="Models to leave out, in the same syntax.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Exit with 1 if a run would be refused.")
+    ] = False,
+    target: Target = None,
+    profiles_dir: ProfilesDir = None,
+) -> None:
+    """Show each model's next run, its reason and its predicted cost. Starts no Spark.
+
+    The logs of the tables answer, at this moment. `reads` and `writes` are predictions; an empty
+    one is unknown. The lines are in the order of the runs.
+    """
+    from headwaters.report import next_runs
+
+    project = find_project(profiles_dir, target)
+    runs = next_runs.explain(project, _words(select), _words(exclude))
+    if json:
+        typer.echo(next_runs.as_json(runs))
+    else:
+        next_runs.show(runs)
+    raise typer.Exit(1 if check and next_runs.refused(runs) else 0)
+
+
+@app.command()
 def lineage(
     name: Annotated[
         str,

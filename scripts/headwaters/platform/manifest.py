@@ -40,9 +40,13 @@ def parse(project: Project) -> Manifest:
     return manifest
 
 
-def selected(project: Project, manifest: Manifest, select: Sequence[str]) -> set[str]:
+def selected(
+    project: Project, manifest: Manifest, select: Sequence[str], exclude: Sequence[str] = ()
+) -> set[str]:
     """Return the ids in dbt's selection. Raises UserError if dbt does not accept it."""
-    arguments = ["ls", "--output", "json", "--output-keys", "unique_id", "--select", *select]
+    arguments = ["ls", "--output", "json", "--output-keys", "unique_id"]
+    arguments += ["--select", *select] if select else []
+    arguments += ["--exclude", *exclude] if exclude else []
     return {json.loads(line)["unique_id"] for line in invoke(project, arguments, manifest)}
 
 

@@ -42,6 +42,7 @@ from headwaters.streams.ingestion.status import status
 from headwaters.streams.stream import Stream
 from headwaters.tables.delta_log import State, state
 from headwaters.tables.named_tables import hidden_table_count, table_of_hidden
+from headwaters.tables.table_folders import table_folders
 
 MOST_BATCHES = 60
 _JOURNAL = 2**20  # bytes at the end of ingestion's journal
@@ -125,21 +126,11 @@ class Gatherer:
 
     def _folders(self) -> dict[str, Path]:
         """Return folders that may be tables: in the warehouse and at each `location_root`."""
-        found: dict[str, Path] = {}
-        warehouse = self.project.warehouse
-        # an unreadable folder must be an error, not an empty warehouse
-        for folder in sorted(warehouse.iterdir()) if warehouse.exists() else ():
-            if folder.name.endswith(".db"):
-                schema = folder.name.removesuffix(".db").lower()
-                inside = self._try(f"the schema {schema}", os.listdir, folder) or []
-                found |= {f"{schema}.{one.lower()}": folder / one for one in inside}
-            elif not folder.name.startswith((".", "_")):
-                found[f"default.{folder.name.lower()}"] = folder
-        for name, node in self.declared.tables.items():
-            root = str(node["config"].get("location_root") or "").removeprefix("file://")
-            if root.startswith("/"):
-                found[name] = Path(root) / str(node["alias"])
-        return found
+
+        def entries(schema: str, folder: Path) -> list[str]:
+            return self._try(f"the schema {schema}", os.listdir, folder) or []
+
+        return table_folders(self.project.warehouse, self.declared.tables, entries)
 
     def _state(self, folder: Path) -> State | None:
         log = folder / "_delta_log"

@@ -7,7 +7,7 @@ first decision counts.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from headwaters.analysis import added_columns, columns_digest
@@ -34,13 +34,38 @@ from headwaters.runs.work import Work
 from headwaters.tables.commits import Commit, as_mapping, as_names
 from headwaters.tables.settings import ModelSettings
 
+Weigh = Callable[[Model, Plan], Plan]
+
+
+def cheaper_way(model: Model, plan: Plan) -> Plan:
+    """Decide by the share of changed rows: apply the changes, or replace the table."""
+    above = model.settings.replace_above
+    if deciding.is_small_change(plan.rows):
+        return plan.decided(deciding.of_share(plan.rows, None, above))
+    work = Work(model, plan, _no_hidden_tables)
+    share = strategy_for(model).share_changed(work)
+    if isinstance(share, Lost):
+        fail_on_gap(model, share.gap)
+        return work.plan.replacing(share.gap)
+    weighed = None if share is None else vars(share)
+    return work.plan.decided(deciding.of_share(plan.rows, weighed, above))
+
+
+def _no_hidden_tables(model: Model) -> int | None:
+    raise AssertionError("a plan runs no hidden table")
+
 
 def make_plan(
-    model: Model, exists: bool, full_refresh: bool = False, state: TableState | None = None
+    model: Model,
+    exists: bool,
+    full_refresh: bool = False,
+    state: TableState | None = None,
+    weigh: Weigh = cheaper_way,
 ) -> Plan:
     """Return the plan of the next run.
 
-    `state` has the table's properties, if they were already read.
+    `state` has the table's properties, if they were already read. `weigh` makes the last decision,
+    which may need statements.
 
     Raises:
         UserError: an input has a gap, or another writer changed rows, and the model forbids a
@@ -84,13 +109,15 @@ def make_plan(
     plan = replace(
         plan, same_sql=not change.patch, patch=change.patch, is_patched=change.is_patched
     )
-    plan = _plan_of_inputs(model, state, known, plan)
+    plan = _plan_of_inputs(model, state, known, plan, weigh)
     if plan.patch and plan.choice != "replace":
         return replace(plan, reason=f"patch: {plan.patch.text}; then {plan.choice}: {plan.reason}")
     return replace(plan, patch=None)
 
 
-def _plan_of_inputs(model: Model, state: TableState, known: AppliedVersions, plan: Plan) -> Plan:
+def _plan_of_inputs(
+    model: Model, state: TableState, known: AppliedVersions, plan: Plan, weigh: Weigh
+) -> Plan:
     """Return the plan of a table that this model built."""
     applied = known.applied
     plan = replace(plan, holds=applied.inputs)
@@ -133,7 +160,7 @@ def _plan_of_inputs(model: Model, state: TableState, known: AppliedVersions, pla
         plan, obstacle = _with_ranges(model, replace(plan, ranges={}, lookups={}))
         if obstacle:
             return plan.replacing(obstacle.reason, obstacle.remedy)
-    return _or_compared(model, _cheaper_way(model, plan))
+    return _or_compared(model, weigh(model, plan))
 
 
 def _noted_size(state: TableState, commits: Sequence[Commit]) -> deciding.Size | None:
@@ -318,21 +345,3 @@ def _keeps_meaning(model: Model, plan: Plan, added: list[str]) -> bool:
     given = strategy_for(model).columns_of_full_refresh(model.sql)
     held = model.session.connection.columns_of(model.target)
     return [one.name.lower() for one in given] == [one.name.lower() for one in held]
-
-
-def _cheaper_way(model: Model, plan: Plan) -> Plan:
-    """Decide by the share of changed rows: apply the changes, or replace the table."""
-    above = model.settings.replace_above
-    if deciding.is_small_change(plan.rows):
-        return plan.decided(deciding.of_share(plan.rows, None, above))
-    work = Work(model, plan, _no_hidden_tables)
-    share = strategy_for(model).share_changed(work)
-    if isinstance(share, Lost):
-        fail_on_gap(model, share.gap)
-        return work.plan.replacing(share.gap)
-    weighed = None if share is None else vars(share)
-    return work.plan.decided(deciding.of_share(plan.rows, weighed, above))
-
-
-def _no_hidden_tables(model: Model) -> int | None:
-    raise AssertionError("a plan runs no hidden table")

@@ -60,6 +60,13 @@ def changed_settings(built_by: str, would_be_built_by: str) -> list[str]:
     ]
 
 
+def noted_context(built_by: str) -> dict[str, dict[str, str]]:
+    """Return the settings and functions in a `built_by` text; none if it has no such note."""
+    head = _head(built_by)
+    noted: dict[str, dict[str, str]] = head[-1] if head else {"settings": {}, "functions": {}}
+    return noted
+
+
 def _head(built_by: str) -> list[Any]:
     """Return the settings in the first line of a text, or none for a text of an older release."""
     head = _BUILT_BY.match(built_by)

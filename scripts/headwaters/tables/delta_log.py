@@ -24,6 +24,8 @@ from headwaters.platform.json_lines import lines
 from headwaters.tables.commits import Commit, commit_of_log
 
 MOST_COMMITS = 200
+# The domain of a table's clustering columns.
+_CLUSTERING = "delta.clustering"
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,8 @@ class State:
     """A table at its newest version, and its newest commits, newest first.
 
     `rows` is None if a file has no statistics. `sizes` are the bytes of each data file. `columns`
-    have the types of Delta's protocol, nested ones as JSON.
+    have the types of Delta's protocol, nested ones as JSON. `clustering` has the names of the
+    columns in data files. `protocol` is the action of that name.
     """
 
     id: str
@@ -69,6 +72,10 @@ class State:
     properties: Mapping[str, str]
     columns: tuple[tuple[str, str], ...]
     commits: tuple[Logged, ...]
+    partitions: tuple[str, ...] = ()
+    clustering: tuple[str, ...] = ()
+    description: str | None = None
+    protocol: Mapping[str, Any] = field(default_factory=dict)
 
 
 def exists(table: Path) -> bool:
@@ -115,7 +122,42 @@ def state(table: Path, most: int = MOST_COMMITS) -> State | None:
         properties={str(k): str(v) for k, v in found.metadata["configuration"].items()},
         columns=tuple((str(one["name"]), _type(one["type"])) for one in fields),
         commits=logged,
+        partitions=tuple(found.metadata.get("partitionColumns") or ()),
+        clustering=found.clustering,
+        description=found.metadata.get("description"),
+        protocol=found.protocol,
     )
+
+
+def commits_of_log(table: Path, most: int) -> list[Commit]:
+    """Return the newest commits as `describe history` shows them, newest first.
+
+    Delta dates a commit by its own timestamp if the table has one for each commit, otherwise by
+    the time of its file.
+    """
+    found = []
+    for number, path in sorted(commit_files(table).items(), reverse=True)[:most]:
+        infos = (action["commitInfo"] for action in actions(path) if "commitInfo" in action)
+        info: dict[str, Any] = next(infos, {})
+        moment = info.get("inCommitTimestamp")
+        at = path.stat().st_mtime_ns // 1_000_000 if moment is None else int(moment)
+        found.append(commit_of_log(number, at, info))
+    return found
+
+
+def schema_at(table: Path, version: int) -> str | None:
+    """Return the schema of a version as JSON, or None if the log no longer has it."""
+    commits = {number: path for number, path in commit_files(table).items() if number <= version}
+    whole = [start for start, parts in _checkpoints(table).items() if start <= version]
+    start = max(whole, default=-1)
+    for number in sorted((number for number in commits if number > start), reverse=True):
+        for action in actions(commits[number]):
+            if metadata := action.get("metaData"):
+                return str(metadata["schemaString"])
+    for action in _checkpoint(_checkpoints(table)[start]) if start >= 0 else ():
+        if metadata := action.get("metaData"):
+            return str(metadata["schemaString"])
+    return None
 
 
 @dataclass(frozen=True)
@@ -135,6 +177,8 @@ class _Replayed:
     version: int
     files: dict[tuple[str, str], _File] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=dict)
+    protocol: dict[str, Any] = field(default_factory=dict)
+    clustering: tuple[str, ...] = ()
 
     def take(self, action: Mapping[str, Any]) -> None:
         if remove := action.get("remove"):
@@ -144,16 +188,17 @@ class _Replayed:
         if metadata := action.get("metaData"):
             # Parquet stores a map as a list of pairs
             self.metadata = {**metadata, "configuration": dict(metadata["configuration"] or {})}
+        if protocol := action.get("protocol"):
+            self.protocol = protocol
+        if (domain := action.get("domainMetadata")) and domain["domain"] == _CLUSTERING:
+            is_there = not domain.get("removed")
+            columns = json.loads(domain["configuration"])["clusteringColumns"] if is_there else ()
+            self.clustering = tuple(".".join(parts) for parts in columns)
 
 
 def _replay(table: Path) -> _Replayed | None:
-    commits = commit_files(table)
-    checkpoints: dict[int, list[Path]] = {}
-    for path in (table / "_delta_log").glob("*.checkpoint.*"):
-        if path.suffix in (".parquet", ".json"):
-            checkpoints.setdefault(int(path.name.split(".")[0]), []).append(path)
-    whole = [version for version, parts in checkpoints.items() if _complete(parts)]
-    start = max(whole, default=-1)
+    commits, checkpoints = commit_files(table), _checkpoints(table)
+    start = max(checkpoints, default=-1)
     if not commits and start < 0:
         return None
     found = _Replayed(start, max([start, *commits]))
@@ -164,6 +209,15 @@ def _replay(table: Path) -> _Replayed | None:
         for action in actions(commits[version]):
             found.take(action)
     return found
+
+
+def _checkpoints(table: Path) -> dict[int, list[Path]]:
+    """Return the files of the complete checkpoints, by their versions."""
+    checkpoints: dict[int, list[Path]] = {}
+    for path in (table / "_delta_log").glob("*.checkpoint.*"):
+        if path.suffix in (".parquet", ".json"):
+            checkpoints.setdefault(int(path.name.split(".")[0]), []).append(path)
+    return {version: parts for version, parts in checkpoints.items() if _complete(parts)}
 
 
 def _gap(commits: Mapping[int, Path], start: int, version: int) -> int | None:
@@ -255,7 +309,7 @@ def _complete(parts: list[Path]) -> bool:
 
 _OF_CHECKPOINT = [
     *("add.path", "add.size", "add.stats", "add.deletionVector"),
-    *("metaData", "sidecar.path"),
+    *("metaData", "protocol", "domainMetadata", "sidecar.path"),
 ]
 
 

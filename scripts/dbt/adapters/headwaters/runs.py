@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import functools
+import json
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from dbt.adapters.contracts.relation import RelationType
 from dbt.adapters.headwaters.errors import OneLineError
 
 from headwaters.platform.delta_version import NOT_A_DELTA_TABLE
 from headwaters.platform.errors import UserError
+from headwaters.platform.fields import text_of
 from headwaters.platform.nodes import place_of
 from headwaters.platform.problems import Problem
-from headwaters.platform.spark_version import VIEW_INSTEAD_OF_TABLE
+from headwaters.platform.spark_version import SETTINGS_OF_RESULTS, VIEW_INSTEAD_OF_TABLE
 from headwaters.runs import explaining, run
 from headwaters.runs.change_set_cache import ChangeSetCache
 from headwaters.runs.checks import Unproven, check_model
@@ -23,8 +27,10 @@ from headwaters.runs.client_rows import ClientRows
 from headwaters.runs.comparing import differences_sql
 from headwaters.runs.foreign_tables import loss_of
 from headwaters.runs.inputs import at_versions, input_sql, inputs_of, marked, without_versions
+from headwaters.runs.log_session import LogSession, LogTables
 from headwaters.runs.model import Model
 from headwaters.runs.pinned_inputs import pinned
+from headwaters.runs.planned_runs import planned_run
 from headwaters.runs.proving import prove
 from headwaters.runs.session import Connection, Macros
 from headwaters.runs.settling import SettledModel, settle
@@ -214,12 +220,7 @@ class DbtSession:
 
     def run_config(self, node: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return a model's config with typed settings."""
-        config = node["config"]
-        seen = as_seen_by(self._context["project_name"], node)
-        problems = setting_problems(seen) or [*strategy_problems(config)]
-        if problems:
-            raise Unproven("\n".join(str(problem.at(place_of(node))) for problem in problems))
-        return run_config(config)
+        return typed_config(self._context["project_name"], node)
 
     def problem_of_unread(self, sql: str, inputs: Sequence[Mapping[str, Any]]) -> Problem | None:
         """Return the reason that SQL beyond the analysis cannot build a table, or None."""
@@ -238,6 +239,16 @@ class DbtSession:
     def seconds(self) -> float:
         """Return the time of a clock, in seconds."""
         return time.time()
+
+
+def typed_config(project: str, node: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a model's config with typed settings. `project` is the root project's name."""
+    config = node["config"]
+    seen = as_seen_by(project, node)
+    problems = setting_problems(seen) or [*strategy_problems(config)]
+    if problems:
+        raise Unproven("\n".join(str(problem.at(place_of(node))) for problem in problems))
+    return run_config(config)
 
 
 @dataclass(frozen=True)
@@ -352,6 +363,36 @@ class Runs:
         session = DbtSession(self._adapter, context)
         code = context["render"](node["raw_code"])
         return explaining.explain(session, node, code, relation)
+
+    @raises_dbt_errors
+    def planned(self, context: Context, models: Sequence[str], tables: Mapping[str, str]) -> str:
+        """Return the next runs of compiled models as JSON, from the logs of tables in folders.
+
+        Runs no statement.
+        """
+        logs = LogTables({name: Path(folder) for name, folder in tables.items()})
+        given = self._adapter.config.credentials.server_side_parameters
+        settings = {name: text_of(given[name]) for name in SETTINGS_OF_RESULTS if name in given}
+        project, graph, found = context["project_name"], context["graph"], []
+        for name in models:
+            node = graph["nodes"][name]
+            target: Any = self._adapter.Relation.create(
+                schema=node["schema"],
+                identifier=node["alias"],
+                type=RelationType.Table,
+                is_delta=True,
+            )
+            state = logs.state(str(target))
+            session = LogSession(
+                tables=logs,
+                graph=graph,
+                pure_macros=DbtMacros(context),
+                config_of=functools.partial(typed_config, project),
+                noted_sql=state.properties.get("headwaters.sql") if state else None,
+                settings=settings,
+            )
+            found.append(asdict(planned_run(session, node, target, node["compiled_code"])))
+        return json.dumps(found)
 
     @raises_dbt_errors
     def rebuilt(self, context: Context, node: Mapping[str, Any], relation: Any) -> Rebuilt:

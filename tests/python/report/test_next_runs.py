@@ -1,0 +1,165 @@
+"""Test the order, the chain and the costs of next runs, over made plans and a made lake."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ingestion import bare_project
+from rich.console import Console
+
+from headwaters.platform.errors import UserError
+from headwaters.report import next_runs
+from headwaters.report.next_runs import ExplainedRun, PredictedCost, explained, without_plan
+from headwaters.tables.delta_log import state
+from report.small import SmallLake, ago, size
+
+
+def model(name: str, *reads: str, materialized: str = "incremental", **config: Any) -> Any:
+    node: dict[str, Any] = {"name": name, "schema": "gold", "alias": name, "language": "sql"}
+    node["config"] = {"materialized": materialized, **config}
+    return node | {"depends_on": {"nodes": list(reads)}}
+
+
+def plan(action: str, reason: str = "why", **facts: Any) -> dict[str, Any]:
+    return {"action": action, "reason": reason, "strategy": "change_feed", "pending": [], **facts}
+
+
+MODELS = {
+    "z": model("orders", "seed"),
+    "v": model("seen", "z", materialized="view"),
+    "e": model("inlined", "v", materialized="ephemeral"),
+    "a": model("totals", "e", "v"),
+    "b": model("others", "seed"),
+    "c": model("last", "a", "b"),
+}
+PLANS = {
+    "z": plan("append"),
+    "v": {"action": "view", "reason": "its rows are computed when it is read"},
+    "a": plan("no changes"),
+    "b": plan("no changes"),
+    "c": plan("by keys"),
+}
+
+
+def test_a_model_says_which_runs_before_it_change_its_inputs() -> None:
+    runs = explained(MODELS, PLANS, lambda table: None)
+    assert [(run.name, run.action, run.reason, run.after) for run in runs.values()] == [
+        ("others", "no changes", "why", ()),
+        ("orders", "append", "why", ()),
+        ("seen", "view", "its rows are computed when it is read", ("orders",)),
+        ("totals", "follow", "after orders", ("orders",)),
+        ("last", "by keys", "why; more after totals", ("totals",)),
+    ]
+
+
+@pytest.mark.parametrize("action", ["no changes", "refused"])
+def test_a_run_that_changes_no_rows_moves_nothing_after_it(action: str) -> None:
+    runs = explained(MODELS, {**PLANS, "z": plan(action)}, lambda table: None)
+    assert runs["a"].after == ()
+    assert runs["a"].action == "no changes"
+
+
+def test_costs_are_those_of_the_pending_commits_or_of_whole_tables(tmp_path: Path) -> None:
+    lake = SmallLake(tmp_path)
+    lake.write("raw.orders", {"n": [1, 2, 3]}, ago(hours=3))
+    before = size(lake.folder("raw.orders"))
+    lake.write("raw.orders", {"n": [4, 5]}, ago(hours=2))
+    lake.write("gold.orders", {"n": [1, 2, 3]}, ago(hours=1))
+    whole, own = (size(lake.folder(name)) for name in ("raw.orders", "gold.orders"))
+
+    def explained_one(planned: dict[str, Any]) -> tuple[int | None, int | None, PredictedCost]:
+        states = {name: state(lake.folder(name)) for name in ("raw.orders", "gold.orders")}
+        run = explained({"m": model("orders")}, {"m": planned}, states.get)["m"]
+        return run.changed_rows, run.table_rows, run.cost
+
+    pending = [{"source": "raw.orders", "applied": 0, "newest": 1, "rows": 2}]
+    facts: dict[str, Any] = {"reads": ["raw.orders"], "rows": 2}
+    assert explained_one(plan("append", pending=pending, **facts)) == (
+        *(2, 3),
+        PredictedCost(2, whole - before, None),
+    )
+    assert explained_one(plan("replace", pending=pending, is_whole=True, **facts)) == (
+        *(2, 3),
+        PredictedCost(5, whole, own),
+    )
+    assert explained_one(plan("no changes", rows=0, reads=["raw.orders"])) == (
+        0,
+        3,
+        PredictedCost(),
+    )
+    uncounted = [pending[0] | {"rows": None}]
+    assert explained_one(plan("merge", pending=uncounted, **facts))[0] is None
+    missing = plan("first build", is_whole=True, reads=["raw.orders", "raw.other"])
+    assert explained_one(missing)[2] == PredictedCost(None, None, None)
+
+
+def test_the_models_that_no_strategy_maintains() -> None:
+    models = {
+        "t": model("t", materialized="table"),
+        "v": model("v", materialized="view"),
+        "d": model("d", incremental_strategy="merge"),
+        "p": model("p", incremental_strategy="auto") | {"language": "python"},
+        "r": model("r", incremental_strategy="auto"),
+        "e": model("e", materialized="ephemeral"),
+        "a": model("a", incremental_strategy="auto"),
+    }
+    assert without_plan(models, {"r": "it asks Spark"}) == {
+        "t": {"action": "replace", "reason": "materialized: table"},
+        "v": {"action": "view", "reason": "its rows are computed when it is read"},
+        "d": {"action": "unknown", "reason": "merge is dbt's own strategy"},
+        "p": {"action": "replace", "reason": "no rule says what Python code reads"},
+        "r": {"action": "unknown", "reason": "it asks Spark"},
+    }
+
+
+RUNS = [
+    ExplainedRun(
+        *("orders", "gold.orders", "change_feed", "append", "1,200 rows changed", (), 1200, 9000),
+        PredictedCost(1200, 14_000, None),
+    ),
+    ExplainedRun(
+        "n" * 90, "t", "auto", "refused", "refresh is strict", (), None, None, PredictedCost()
+    ),
+]
+
+
+def test_a_line_for_each_model_and_whole_names_in_a_pipe() -> None:
+    out = io.StringIO()
+    next_runs.show(RUNS, Console(file=out, width=60))
+    lines = [line.rstrip() for line in out.getvalue().splitlines()]
+    assert [line.split() for line in lines] == [
+        ["model", "next", "run", "changed", "reads", "writes", "rows", "why"],
+        ["orders", "append", "1,200", "14.0", "kB", "9,000", "1,200", "rows", "changed"],
+        ["n" * 90, "refused", "refresh", "is", "strict"],
+    ]
+    assert json.loads(next_runs.as_json(RUNS))[0] == {
+        "name": "orders",
+        "table": "gold.orders",
+        "strategy": "change_feed",
+        "action": "append",
+        "reason": "1,200 rows changed",
+        "after": [],
+        "changed_rows": 1200,
+        "table_rows": 9000,
+        "cost": {"reads_rows": 1200, "reads_bytes": 14_000, "writes_bytes": None},
+        "may_replace": False,
+    }
+    assert (next_runs.refused(RUNS), next_runs.refused(RUNS[:1])) == (True, False)
+
+
+def test_tables_elsewhere_are_one_line(tmp_path: Path) -> None:
+    project = bare_project(tmp_path)
+    profile = (tmp_path / "profiles.yml").read_text()
+    place = "server_side_parameters: {spark.sql.warehouse.dir: hdfs://lake/warehouse}"
+    (tmp_path / "profiles.yml").write_text(profile.replace("lake: lake", f"lake: lake, {place}"))
+    with pytest.raises(UserError) as caught:
+        next_runs.explain(project, [], [])
+    assert str(caught.value) == (
+        "[HW_TABLES_ELSEWHERE] explain reads the logs of tables in local folders, and the target "
+        "dev has its tables in hdfs://lake/warehouse: choose another target with --target, or run "
+        "`dbt run-operation explain_refresh`, which asks Spark for one model"
+    )
