@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from headwaters.analysis.strategies import strategy_of
 from headwaters.platform.nodes import Node, as_tuple, table_name
 
 Graph = Mapping[str, Mapping[str, Node]]
+
+
+class PromisedKeys(NamedTuple):
+    """Sets of columns that identify the rows of a table: all of them, or those without NULL."""
+
+    unique: list[frozenset[str]]
+    unique_if_filled: list[frozenset[str]]
+
+
 # The graph of an invocation is one large object.
-_read: list[tuple[Graph, dict[str, list[frozenset[str]]]]] = []
+_read: list[tuple[Graph, dict[str, PromisedKeys]]] = []
 
 
-def keys_of(sources: Iterable[str], graph: Graph) -> dict[str, list[frozenset[str]]]:
+def keys_of(sources: Iterable[str], graph: Graph) -> dict[str, PromisedKeys]:
     """Return, for each table by its name in SQL, the sets of columns that identify its rows."""
     known = next((keys for read, keys in _read if read is graph), None)
     if known is None:
         known = unique_columns(graph)
         _read[:] = [(graph, known)]
-    return {source: known.get(plain(source), []) for source in sources}
+    return {source: known.get(plain(source), PromisedKeys([], [])) for source in sources}
 
 
 def plain(source: str) -> str:
@@ -29,12 +38,12 @@ def plain(source: str) -> str:
 
 def unique_columns(
     graph: Mapping[str, Mapping[str, Node]],
-) -> dict[str, list[frozenset[str]]]:
+) -> dict[str, PromisedKeys]:
     """Return the sets of columns that identify a table's rows, by table name in lower case.
 
     They come from the `unique_key` of models that the engine maintains, from `unique` and
     `unique_combination_of_columns` tests that fail a build, and from declared keys. `unique`
-    ignores NULL, so it counts only if the column is `not_null` as well.
+    ignores NULL, so it identifies all rows only if the column is `not_null` as well.
     """
     tables = {**graph.get("nodes", {}), **graph.get("sources", {})}
     promised: dict[str, list[Promise]] = {}
@@ -48,7 +57,7 @@ def unique_columns(
     return {
         table_name(tables[identifier]).lower(): keys
         for identifier, promises in promised.items()
-        if (keys := _keys(promises))
+        if any(keys := _keys(promises))
     }
 
 
@@ -66,14 +75,16 @@ Promise = tuple[Kind, frozenset[str]]
 _PROMISES: dict[str, Kind] = {"primary_key": "key", "unique": "unique", "not_null": "not_null"}
 
 
-def _keys(promises: Sequence[Promise]) -> list[frozenset[str]]:
+def _keys(promises: Sequence[Promise]) -> PromisedKeys:
     """Return the sets of columns that identify rows, with NULL or without."""
     filled = frozenset[str]().union(*(names for kind, names in promises if kind == "not_null"))
-    return [
-        names
-        for kind, names in promises
-        if names and (kind == "key" or (kind == "unique" and names <= filled))
-    ]
+    keys = PromisedKeys([], [])
+    for kind, names in promises:
+        if names and (kind == "key" or (kind == "unique" and names <= filled)):
+            keys.unique.append(names)
+        elif names and kind == "unique":
+            keys.unique_if_filled.append(names)
+    return keys
 
 
 def _declared(node: Node) -> Iterator[Promise]:

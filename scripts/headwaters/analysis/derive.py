@@ -49,6 +49,8 @@ MOST_KEYS = 32
 MOST_ROLES = 32
 # Codes for queries that the analysis does not understand but Spark may.
 _UNREAD = ("HW_NOT_UNDERSTOOD", "HW_NO_SUCH_COLUMN")
+# How rows are traced: by the optional side of outer joins, and through windows by all columns.
+_MODES = ((False, False), (True, False), (False, True), (True, True))
 # Columns of a key that leads return.
 MOST_COLUMNS = 8
 
@@ -216,10 +218,16 @@ def traced_derivation(question: Question, tree: exp.Query, below: int) -> Deriva
         itertools.combinations(names, many) for many in range(len(names), 0, -1)
     )
     refused: Refused | None = None
-    rules = TracedRules()
+    on_nulls = on_windows = False
     across: set[str] = set()
-    for followed, nulls in itertools.islice(itertools.product(chosen, (False, True)), MOST_ROLES):
-        if (nulls and not rules.depends_on_nulls) or not across.isdisjoint(followed):
+    for followed, (nulls, windows) in itertools.islice(
+        itertools.product(chosen, _MODES), MOST_ROLES * 2
+    ):
+        if (nulls, windows) == _MODES[0]:
+            on_nulls = on_windows = False
+        if (nulls and not on_nulls) or (windows and not on_windows):
+            continue
+        if not across.isdisjoint(followed):
             continue
         inputs = tuple(
             replace(source, kind="affected" if source.name in followed else "lookup")
@@ -227,7 +235,7 @@ def traced_derivation(question: Question, tree: exp.Query, below: int) -> Deriva
         )
         if _unfollowed(inputs, question) >= below:
             break
-        rules = TracedRules(nulls)
+        rules = TracedRules(nulls, windows)
         try:
             relation = Reader(inputs, rules, question.allowed, question.functions).read(tree)
             unique_key = tuple(question.unique_key) or _unique_key(relation)
@@ -235,13 +243,16 @@ def traced_derivation(question: Question, tree: exp.Query, below: int) -> Deriva
             leads = rules.leads_of(relation, key, tree)
         except Refused as error:
             refused = refused or error
-            across |= rules.across
+            if windows or not rules.depends_on_windows:
+                across |= rules.across
         except Exception as error:
             refused = refused or unforeseen(error)
         else:
             # an input that the query never reads does not count
             if set(leads) == set(followed):
                 return Derivation("affected_keys", unique_key, inputs, None, leads, key)
+        on_nulls |= rules.depends_on_nulls
+        on_windows |= rules.depends_on_windows
     if refused is not None:
         raise refused
     return None
@@ -754,12 +765,13 @@ class Tracing:
         outer: Relation,
         inner: Relation,
         how: How,
-        tested: Column | None,
+        tested: Sequence[Column | None],
         node: exp.Expr,
     ) -> Any:
         """Apply a subquery in expressions of the outer relation; IN looks for `tested`."""
-        if tested is not None and inner.columns:
-            self._equate([Equal(tested, inner.columns[0], False)], outer.fact, inner.fact)
+        for column, other in zip(tested, inner.columns, strict=False):
+            if column is not None:
+                self._equate([Equal(column, other, False)], outer.fact, inner.fact)
         return outer.fact
 
     def renumbered(self, fact: _Trace, number: Callable[[int], int]) -> _Trace:

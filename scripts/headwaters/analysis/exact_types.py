@@ -33,7 +33,11 @@ _DIFFERENCES = {"datediff", "date_diff"}  # of dates; with a unit they return a 
 ROUNDED = {"round", "bround"}
 # Functions from text to text; the type of the first argument decides.
 _OF_TEXT = {"upper", "lower", "ucase", "lcase", "trim", "ltrim", "rtrim", "substring", "substr"}
-_OF_TEXT |= {"left", "right"}
+_OF_TEXT |= {"left", "right", "replace", "translate", "lpad", "rpad", "initcap", "split_part"}
+_OF_TEXT |= {"substring_index", "regexp_replace", "regexp_extract", "get_json_object"}
+# Functions of any arguments that return a text.
+_TO_TEXT = {"md5", "sha", "sha1", "sha2", "concat_ws", "date_format", "hex", "base64"}
+_DATES = {"date_add", "date_sub", "add_months", "last_day", "to_date", "date"}
 
 
 def type_of_cast(written: str) -> str:
@@ -116,6 +120,12 @@ def _type_of_function(node: exp.Expr, parts: _Types) -> str | None:
         return _type_of_answers(node, parts)
     if name in _OF_TEXT:
         return _type_of_text(node, parts)
+    if name in _TO_TEXT:
+        return "string"
+    if name in _DATES and len(arguments) <= 2:
+        return "date"
+    if name == "concat":
+        return _joined_text(node, parts)
     if name in SAME_NUMBER:
         return parts[0] if len(parts) == 1 and decimal_of(parts[0]) else None
     if name in COUNTED or (name in _DIFFERENCES and len(arguments) == 2):
@@ -127,8 +137,22 @@ def _type_of_text(_: exp.Expr, parts: _Types) -> str | None:
     return "string" if parts and parts[0] == "string" else None
 
 
+def _joined_text(node: exp.Expr, parts: _Types) -> str | None:
+    """Return the type of a concatenation, which is a text unless it joins binaries or arrays."""
+    sides = zip(dialect.within(node), parts, strict=True)
+    are_texts = all(
+        dialect.text_of(side) is not None or (is_exact(part) and part != "binary")
+        for side, part in sides
+    )
+    return "string" if are_texts and parts else None
+
+
 def _type_of_answers(node: exp.Expr, parts: _Types) -> str | None:
-    types = {part for child, part in answers(node, parts) if type(child.unnest()) is not exp.Null}
+    found = [one for one in answers(node, parts) if type(one[0].unnest()) is not exp.Null]
+    types = {part for child, part in found if dialect.text_of(child.unnest()) is None}
+    if len(types) < len({part for _, part in found}) and types == {"string"}:
+        return "string"  # next to literals
+    types = {part for _, part in found}
     return types.pop() if len(types) == 1 else _wider(frozenset(types))
 
 
@@ -254,6 +278,7 @@ _TYPES: dict[type[exp.Expr], Callable[[exp.Expr, _Types], str | None]] = {
     exp.Mul: _combined,
     exp.Div: _quotient,
     exp.Anonymous: _type_of_function,
+    exp.DPipe: _joined_text,
     exp.Trim: _type_of_text,
     exp.Substring: _type_of_text,
     exp.Case: _type_of_answers,

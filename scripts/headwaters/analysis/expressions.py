@@ -44,6 +44,7 @@ from headwaters.analysis.scopes import (
     around,
     inner_function,
     is_negated,
+    null_safe,
     parts_of,
     plain_value,
     unwrapped,
@@ -135,6 +136,8 @@ class Expressions(ABC):
             return self._subquery(node, scope)
         if isinstance(node, exp.Window):
             return self._window(node, scope)
+        if isinstance(node, (exp.Any, exp.All)) and isinstance(node.this, exp.Tuple):
+            return self._made_of_parts(node.this, scope)  # patterns of LIKE
         if inner_function(node) is not None:
             return self._function(node, scope)
         if isinstance(node, (exp.Cast, exp.TryCast)):
@@ -246,13 +249,16 @@ class Expressions(ABC):
         if isinstance(query, exp.Subquery) and not isinstance(node, exp.Subquery):
             query = query.this
         how: How = "scalar"
-        tested, value = None, Value()
+        tested: list[Column | None] = []
+        value = Value()
         if isinstance(node, exp.Exists):
             how = "exists"
         elif isinstance(node, exp.In):
             how = "not in" if is_negated(node) else "in"
             value = self._value(node.this, scope)
-            tested = value.column
+            looked = node.this.unnest()
+            parts = looked.expressions if isinstance(looked, exp.Tuple) else [looked]
+            tested = [self._looked_for(part, scope) for part in parts]
         elif not isinstance(node, exp.Subquery):
             raise self._unknown(node)
         if isinstance(node, exp.Subquery):
@@ -261,6 +267,8 @@ class Expressions(ABC):
         inner = self._query(query, scope.names, scope)
         if how != "exists":
             self._compared(inner.columns, query)
+        if len(tested) != len(inner.columns):
+            tested = []
         if inner.fact is not None:
             shown = node.parent if isinstance(node.parent, exp.Not) else node
             fact = self._rules.nested(scope.relation, inner, how, tested, shown)
@@ -269,6 +277,10 @@ class Expressions(ABC):
             column.weight is not Weight.PLAIN for column in inner.columns
         )
         return Value(Weight.OTHER if weighted else Weight.PLAIN)
+
+    @abstractmethod
+    def _looked_for(self, node: exp.Expr, scope: Scope) -> Column | None:
+        """Return the column of an expression that IN looks for; None if it has none."""
 
     def _window(self, node: exp.Window, scope: Scope) -> Value:
         self._only(node, {"this", "partition_by", "order", "spec", "alias", "over"})
@@ -415,7 +427,7 @@ class Expressions(ABC):
         if name == "window" and len(parts) > 2:
             # a row may be in several windows
             self._plain(joined(*parts), node, "rows by")
-            scope.relation = replace(scope.relation, unique=())
+            scope.relation = scope.relation.multiplied()
         if name in ("coalesce", "nvl", "ifnull") and len(parts) == 2:
             one, other = parts[0].column, parts[1].column
             if one is not None and other is not None:
@@ -558,6 +570,7 @@ class Expressions(ABC):
 
     def _equal(self, node: exp.Expr, scope: Scope) -> Equal | None:
         """Return an equality of two columns of the scope."""
+        node = null_safe(node)
         sides = self._sides(node, scope)
         if sides is None or sides[0][1] or sides[1][1]:
             return None
@@ -565,6 +578,7 @@ class Expressions(ABC):
 
     def _equal_to_outer(self, node: exp.Expr, scope: Scope) -> Equal | None:
         """Return an equality of a column of the outer query (left) with a column of the scope."""
+        node = null_safe(node)
         sides = self._sides(node, scope)
         if sides is None or sides[0][1] == sides[1][1]:
             return None
@@ -594,13 +608,18 @@ class Expressions(ABC):
             found.append((around[0], True))
         return found[0], found[1]
 
-    def _rendered(self, node: exp.Expr, scope: Scope) -> str | None:
-        """Return an expression that cannot fail as text for `RowRules`; None if it may fail."""
+    def _rendered(self, node: exp.Expr, scope: Scope, outer: Scope | None = None) -> str | None:
+        """Return an expression that cannot fail as text for `RowRules`; None if it may fail.
+
+        It may name columns of the scope, and of `outer`.
+        """
 
         def column_of(found: exp.Column) -> Column | None:
             if isinstance(found.this, exp.Star):
                 return None
             column = self._find_in(parts_of(found), scope, found)
+            if column is None and outer is not None:
+                column = self._find_in(parts_of(found), outer, found)
             return column[0] if column is not None and column[1] else None
 
         return rendered(node, column_of)

@@ -267,7 +267,8 @@ class KeyedRules:
                 node, "one branch is compared with the outer query and the other is not", _SPANS
             )
         if left.fact is None or right.fact is None:
-            if operator == "intersect" or (operator == "except" and left.fact is not None):
+            is_kept = operator.startswith("except") and left.fact is not None
+            if operator.startswith("intersect") or is_kept:
                 return self._shared([r for r in (left, right) if r.fact], columns, node)
             _refuse(node, f"{operator} with rows that are there whatever the keys", _SPANS)
         if left.fact.space != right.fact.space:
@@ -279,7 +280,7 @@ class KeyedRules:
         outer: Relation,
         inner: Relation,
         how: How,
-        tested: Column | None,
+        tested: Sequence[Column | None],
         node: exp.Expr,
     ) -> Any:
         """Take a subquery over rows of the outer row's key."""
@@ -288,17 +289,20 @@ class KeyedRules:
         fact = outer.fact
         if (
             how == "in"
-            and tested is not None
             and isinstance(fact, Local)
             and not fact.space
             and isinstance(inner.fact, Local)
             and not inner.fact.space
-            and len(self.key) == 1
-            and any(tested.id in group[0] for group in fact.groups)
-            and inner.columns[0].id in self._one(inner.fact, node)[0]
-            and _same_type(tested, inner.columns[0])
         ):
-            return fact
+            # a semi join: a row meets only rows of the same key
+            pairs = list(zip(tested, inner.columns, strict=False))
+            equal = [Equal(one, other, False) for one, other in pairs if one is not None]
+            theirs = self._one(inner.fact, node)
+            if any(
+                all(_has_pair(equal, own, other) for own, other in zip(mine, theirs, strict=True))
+                for mine in fact.groups
+            ):
+                return fact
         remedy = "Equate the key of the subquery with the outer query's in its WHERE clause"
         if how == "not in":
             remedy = "Use not exists, and equate the keys in its WHERE clause"

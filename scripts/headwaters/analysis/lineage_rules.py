@@ -39,6 +39,7 @@ _numbers = itertools.count(1)
 # The alias of a part within a text; \x02 encloses ids of columns.
 _PART = re.compile("\x01(\\d+)\x01")
 _COLUMN = re.compile("\x02(\\d+)\x02")
+_VIEW = "lateral view "
 MOST_LEADS = 60
 LONGEST = 60_000
 
@@ -61,8 +62,11 @@ class Lead:
 class Traced:
     """The fact: a join of `parts` (number and content) that has every value of `names`, by id.
 
-    A content is the name of a table, or a query in brackets. `others` are ids of columns that would
-    have a name if both sides of outer joins were traced.
+    A content is the name of a table, a query in brackets, or a LATERAL VIEW. `others` are ids of
+    columns that would have a name if both sides of outer joins were traced. `links` are conditions
+    that compare columns with those of the relation that is joined next, or of the query around.
+    With windows, `unspread` are the leads before those of this select list, and `partitions` the
+    texts of their columns.
     """
 
     parts: tuple[tuple[int, str], ...]
@@ -71,6 +75,9 @@ class Traced:
     leads: tuple[Lead, ...] = ()
     tokens: frozenset[int] = frozenset()
     others: frozenset[int] = frozenset()
+    links: tuple[str, ...] = ()
+    unspread: tuple[Lead, ...] = ()
+    partitions: frozenset[tuple[str, ...]] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -87,6 +94,7 @@ _SPANS = (
     "Compute what spans all rows in a model of its own, or equate its columns with those of the "
     "rows that it is compared with"
 )
+_NO_PARTITION = "no PARTITION BY column is made of single rows"
 _NO_GROUP = "no GROUP BY column is made of single rows"
 _TOO_MANY = "too many ways lead from its inputs to the result"
 
@@ -100,13 +108,16 @@ class TracedRules:
     """The rule book. The result must have the tokens `required`; `read` are the inputs.
 
     With `nulls`, outer joins are traced by columns of the optional side, too, which doubles the
-    leads. `depends_on_nulls`: the other value of `nulls` would change the result. `across` are
-    inputs that no choice of roles can follow: all of their rows make one row, or no grouping column
-    is made of single rows.
+    leads. With `windows`, a window leaves every column traced: a lead returns all rows of a changed
+    row's partition. `depends_on_nulls` and `depends_on_windows`: the other value would change the
+    result. `across` are inputs that no choice of roles can follow: all of their rows make one row,
+    or no grouping column is made of single rows.
     """
 
     nulls: bool = False
+    windows: bool = False
     depends_on_nulls: bool = False
+    depends_on_windows: bool = False
     required: set[int] = field(default_factory=set)
     read: set[str] = field(default_factory=set)
     across: set[str] = field(default_factory=set)
@@ -131,6 +142,11 @@ class TracedRules:
         known = (_named(text, fact.names) for text in texts)
         return _with(fact, [text for text in known if text is not None])
 
+    def linked(self, relation: Relation, texts: Sequence[str]) -> _Fact:
+        """Note the conditions for the next join."""
+        fact: _Fact = relation.fact
+        return fact if isinstance(fact, OfRow) else replace(fact, links=tuple(texts))
+
     def computed(self, relation: Relation, column: int, text: str) -> _Fact:
         """Trace a column that is computed from one row."""
         fact: _Fact = relation.fact
@@ -142,6 +158,18 @@ class TracedRules:
             may_be = used <= fact.names.keys() | fact.others
             return replace(fact, others=fact.others | {column}) if may_be else fact
         return replace(fact, names={**fact.names, column: known})
+
+    def generated(self, relation: Relation, columns: Sequence[int], text: str) -> _Fact:
+        """Trace columns that LATERAL VIEW makes of one row: the same view over the changed rows."""
+        fact: _Fact = relation.fact
+        content = None if isinstance(fact, OfRow) else _named(text, fact.names)
+        if isinstance(fact, OfRow) or content is None:
+            return fact
+        number = next(_numbers)
+        names = {id: f"\x01{number}\x01.{_quoted(f'c{n}')}" for n, id in enumerate(columns)}
+        listed = ", ".join(_quoted(f"c{n}") for n in range(len(columns)))
+        part = number, f"{_VIEW}{content} \x01{number}\x01 as {listed}"
+        return replace(fact, parts=(*fact.parts, part), names={**fact.names, **names})
 
     def filtered(self, relation: Relation, equal: Sequence[Equal], node: exp.Expr) -> _Fact:
         """Take any condition; `narrowed` adds it to the fact."""
@@ -164,7 +192,13 @@ class TracedRules:
         if isinstance(mine, OfRow) or isinstance(theirs, OfRow):
             _refuse(node, "one side is compared with the outer query and the other is not")
         tokens = mine.tokens | theirs.tokens
-        conditions = _equalities(equal, mine.names, theirs.names)
+        conditions = _compared(equal, mine, theirs)
+        mine, theirs = replace(mine, links=()), replace(theirs, links=())
+        if side == "left" and left.fact is None and theirs.leads:
+            # a kept row of constants depends on the rows that its column equals
+            equated = {pair.left.id: theirs.names[pair.right.id] for pair in _found(equal, theirs)}
+            if equated:
+                return replace(theirs, names=equated, others=frozenset(), tokens=tokens)
         self.depends_on_nulls |= side in ("left", "full")
         if side == "full" and not (self.nulls and conditions):
             if mine.leads or theirs.leads:
@@ -223,8 +257,13 @@ class TracedRules:
     def windowed(self, relation: Relation, partition: Sequence[Column], node: exp.Expr) -> _Fact:
         """Take a window; a row depends on its whole partition."""
         ids = {column.id for column in partition}
-        fact = self._kept(relation, ids, node, "no PARTITION BY column is made of single rows")
-        return replace(fact, tokens=fact.tokens | self._token()) if fact.leads else fact
+        fact: _Fact = relation.fact
+        kept = self._kept(relation, ids, node, _NO_PARTITION)
+        if isinstance(fact, OfRow) or isinstance(kept, OfRow) or not fact.leads:
+            return kept
+        self.depends_on_windows |= len(kept.names) < len(fact.names)
+        token = self._token()
+        return replace(_spread(fact, kept) if self.windows else kept, tokens=fact.tokens | token)
 
     def may_choose(self, relation: Relation) -> bool:
         """Return false: a run computes rows whose traced columns cut across partitions."""
@@ -237,7 +276,9 @@ class TracedRules:
     def projected(self, relation: Relation, node: exp.Expr) -> _Fact:
         """Keep the selected columns."""
         fact: _Fact = relation.fact
-        return fact if isinstance(fact, OfRow) else _only(fact, relation.ids)
+        if isinstance(fact, OfRow):
+            return fact
+        return replace(_only(fact, relation.ids), unspread=(), partitions=frozenset())
 
     def limited(self, relation: Relation, node: exp.Expr) -> _Fact:
         """Take a limit only over rows that are equated with the outer row."""
@@ -286,7 +327,7 @@ class TracedRules:
         outer: Relation,
         inner: Relation,
         how: How,
-        tested: Column | None,
+        tested: Sequence[Column | None],
         node: exp.Expr,
     ) -> _Fact:
         """Trace the outer rows that compare with a changed row of the subquery."""
@@ -298,15 +339,16 @@ class TracedRules:
             _refuse(node, "a subquery within a subquery that is compared with the outer query")
         if isinstance(of, OfRow):
             return replace(fact, leads=fact.leads + of.leads, tokens=tokens)
-        looked = tested if how in ("in", "not in") and inner.columns else None
-        listed = [Equal(looked, inner.columns[0], False)] if looked is not None else []
+        listed = _tested(tested, inner)
         conditions = _equalities(listed, fact.names, of.names)
-        if looked is None or not conditions:
+        if not conditions:
             _refuse(node, "the subquery looks at rows that no equality compares with the outer row")
         leads = _nested(of, conditions)
         if how == "not in":
+            if len(tested) > 1:
+                _refuse(node, "a NULL in either column of `not in` may affect every row")
             # a NULL in the list, or as the tested value, affects every row
-            leads += _nested(of, [f"{fact.names[looked.id]} is null"])
+            leads += _nested(of, [f"{fact.names[listed[0].left.id]} is null"])
             leads += _nested(of, [f"{of.names[inner.columns[0].id]} is null"])
         return replace(fact, leads=fact.leads + leads, tokens=tokens)
 
@@ -314,34 +356,12 @@ class TracedRules:
         """Return the fact of another reading, with new parts and tokens."""
         if isinstance(fact, OfRow):
             return fact
-        numbers: dict[int, int] = {}
-
-        def part(old: int) -> int:
-            return numbers.setdefault(old, next(_numbers))
-
-        def text(old: str) -> str:
-            return _PART.sub(lambda found: f"\x01{part(int(found[1]))}\x01", old)
-
-        def parts(old: Iterable[tuple[int, str]]) -> tuple[tuple[int, str], ...]:
-            return tuple((part(one), text(content)) for one, content in old)
-
-        leads = tuple(
-            Lead(
-                lead.input,
-                part(lead.number),
-                text(lead.content),
-                parts(lead.parts),
-                tuple(map(text, lead.conditions)),
-            )
-            for lead in fact.leads
-        )
-        return Traced(
-            parts(fact.parts),
-            {number(id): text(name) for id, name in fact.names.items()},
-            tuple(map(text, fact.conditions)),
-            leads,
-            frozenset[int]().union(*(self._token() for _ in fact.tokens)),
-            frozenset(map(number, fact.others)),
+        copied = _copied(fact)
+        return replace(
+            copied,
+            names={number(id): name for id, name in copied.names.items()},
+            tokens=frozenset[int]().union(*(self._token() for _ in fact.tokens)),
+            others=frozenset(map(number, fact.others)),
         )
 
     def either(self, relation: Relation, ids: Sequence[int]) -> None:
@@ -354,9 +374,9 @@ class TracedRules:
         fact: _Fact = inner.fact
         if isinstance(fact, OfRow) or not isinstance(outer.fact, Traced):
             return fact
-        conditions = _equalities(equal, outer.fact.names, fact.names)
+        conditions = _compared(equal, outer.fact, fact)
         if not conditions:
-            return fact
+            return replace(fact, links=())
         return OfRow(_nested(fact, conditions), fact.tokens)
 
     def leads_of(self, relation: Relation, key: Sequence[str], node: exp.Expr) -> dict[str, str]:
@@ -423,6 +443,61 @@ def refuse_one_group(tree: exp.Query) -> None:
         _refuse(tree, _NO_GROUP)
 
 
+def _copied(fact: Traced) -> Traced:
+    """Return the fact with other parts."""
+    numbers: dict[int, int] = {}
+
+    def part(old: int) -> int:
+        return numbers.setdefault(old, next(_numbers))
+
+    def text(old: str) -> str:
+        return _PART.sub(lambda found: f"\x01{part(int(found[1]))}\x01", old)
+
+    def parts(old: Iterable[tuple[int, str]]) -> tuple[tuple[int, str], ...]:
+        return tuple((part(one), text(content)) for one, content in old)
+
+    leads = tuple(
+        Lead(
+            lead.input,
+            part(lead.number),
+            text(lead.content),
+            parts(lead.parts),
+            tuple(map(text, lead.conditions)),
+        )
+        for lead in fact.leads
+    )
+    return Traced(
+        parts(fact.parts),
+        {id: text(name) for id, name in fact.names.items()},
+        tuple(map(text, fact.conditions)),
+        leads,
+        fact.tokens,
+        fact.others,
+    )
+
+
+def _spread(fact: Traced, partition: Traced) -> Traced:
+    """Return the fact after a window, which is traced by all of its columns.
+
+    A row changes only with a row of its partition: the lead joins all rows, old and new, with the
+    changed rows of the same partition, which include the row itself. All windows of a select list
+    have the same rows below them.
+    """
+    below = fact.unspread or fact.leads
+    texts = tuple(sorted(partition.names.values()))
+    if texts in fact.partitions:
+        return fact
+    copied = _copied(replace(fact, leads=below))
+    conditions = [f"{fact.names[id]} <=> {copied.names[id]}" for id in partition.names]
+    spread = fact.leads if fact.partitions else ()
+    return replace(
+        fact,
+        leads=spread + _nested(copied, conditions),
+        unspread=below,
+        partitions=fact.partitions | {texts},
+    )
+
+
 def _union(
     branches: Sequence[tuple[Traced, Sequence[str]]], ids: Sequence[int], tokens: frozenset[int]
 ) -> Traced:
@@ -448,6 +523,15 @@ def _fact(relation: Relation) -> _Fact:
     """Return the fact of a relation; an empty one for rows written in the query."""
     fact: _Fact | None = relation.fact
     return Traced((), {}) if fact is None else fact
+
+
+def _tested(tested: Sequence[Column | None], inner: Relation) -> list[Equal]:
+    """Return the columns that IN looks for with those of its subquery."""
+    return [
+        Equal(column, other, False)
+        for column, other in zip(tested, inner.columns, strict=False)
+        if column is not None
+    ]
 
 
 def _null(type: str | None) -> str:
@@ -484,6 +568,21 @@ def _nested(fact: Traced, conditions: Sequence[str]) -> tuple[Lead, ...]:
     )
 
 
+def _found(equal: Sequence[Equal], theirs: Traced) -> list[Equal]:
+    """Return the equalities with a traced column of the right side that need no cast."""
+    return [pair for pair in equal if pair.right.id in theirs.names and _is_harmless(pair)]
+
+
+def _is_harmless(pair: Equal) -> bool:
+    kinds = {_kind(pair.left), _kind(pair.right)}
+    is_same = pair.left.type is not None and pair.left.type == pair.right.type
+    return len(kinds) == 1 and (kinds != {"other"} or is_same)
+
+
+def _kind(column: Column) -> str:
+    return "text" if column.texts else kind_of(column)
+
+
 def _equalities(
     equal: Sequence[Equal], mine: Mapping[int, str], theirs: Mapping[int, str]
 ) -> list[str]:
@@ -491,13 +590,25 @@ def _equalities(
     found = []
     for pair in equal:
         for one, other in ((pair.left, pair.right), (pair.right, pair.left)):
-            kinds = {kind_of(one), kind_of(other)}
-            is_harmless = len(kinds) == 1 and (kinds != {"other"} or one.type == other.type)
-            if one.id in mine and other.id in theirs and is_harmless:
+            if one.id in mine and other.id in theirs and _is_harmless(pair):
                 operator = "<=>" if pair.is_null_safe else "="
                 found.append(f"{mine[one.id]} {operator} {theirs[other.id]}")
                 break
     return found
+
+
+def _compared(equal: Sequence[Equal], mine: Traced, theirs: Traced) -> list[str]:
+    """Return conditions that join two relations: equal columns, or else what compares them.
+
+    A row of one meets them with each row of the other that it is joined with. Without equal
+    columns, a lead compares each changed row with all rows, as the query does with every row.
+    """
+    conditions = _equalities(equal, mine.names, theirs.names)
+    if conditions:
+        return conditions
+    names = {**mine.names, **theirs.names}
+    texts = (_named(text, names) for text in dict.fromkeys((*mine.links, *theirs.links)))
+    return [text for text in texts if text is not None]
 
 
 def _named(text: str, names: Mapping[int, str]) -> str | None:
@@ -516,7 +627,13 @@ def _select(selected: str, fact: Traced, lead: Lead | None = None) -> str:
         conditions = (*conditions, *lead.conditions)
         parts.sort(key=lambda part: part[0] != lead.number)
         parts = [(n, lead.content if n == lead.number else content) for n, content in parts]
-    sources = ", ".join(f"{content} as \x01{number}\x01" for number, content in parts)
+    sources = ", ".join(
+        f"{content} as \x01{number}\x01"
+        for number, content in parts
+        if not content.startswith(_VIEW)
+    )
+    # Spark applies them to all relations of the list
+    sources += "".join(f" {content}" for _, content in parts if content.startswith(_VIEW))
     where = f" where {' and '.join(dict.fromkeys(conditions))}" if conditions else ""
     return f"select {selected}{f' from {sources}' if sources else ''}{where}"
 

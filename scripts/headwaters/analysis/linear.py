@@ -180,7 +180,7 @@ class LinearRules:
         outer: Relation,
         inner: Relation,
         how: How,
-        tested: Column | None,
+        tested: Sequence[Column | None],
         node: exp.Expr,
     ) -> NoReturn:
         """Refuse subqueries that follow changes; they may read lookups alone."""

@@ -434,10 +434,11 @@ def _named(
             spec["source"],
             spec["kind"],
             {column.name: column.dtype for column in spec["columns"]},
-            unique[spec["source"]],
+            unique[spec["source"]].unique,
             spec.get("key") if not spec.get("via") else None,
             spec.get("via"),
             spec.get("on") or {},
+            unique[spec["source"]].unique_if_filled,
         )
         for name, spec in _names_of(inputs).items()
     ]

@@ -23,12 +23,22 @@ def noted_proof(config: Config, inputs: Sequence[Mapping[str, Any]], graph: Grap
         return json.dumps(config["derivation"], sort_keys=True)
     if config.get("incremental_proof") == "sample":
         return "sample"
-    keys = {
+    known = keys_of({spec["source"] for spec in inputs}, graph)
+    noted: dict[str, Any] = {
+        "rules": RULES,
+        "keys": _sorted({source: keys.unique for source, keys in known.items()}),
+    }
+    if if_filled := _sorted({source: keys.unique_if_filled for source, keys in known.items()}):
+        noted["keys_if_filled"] = if_filled
+    return json.dumps(noted, sort_keys=True)
+
+
+def _sorted(keys: Mapping[str, Sequence[frozenset[str]]]) -> dict[str, list[list[str]]]:
+    return {
         source: sorted(sorted(columns) for columns in unique)
-        for source, unique in keys_of({spec["source"] for spec in inputs}, graph).items()
+        for source, unique in keys.items()
         if unique
     }
-    return json.dumps({"rules": RULES, "keys": keys}, sort_keys=True)
 
 
 class TypedColumn(Protocol):

@@ -5,7 +5,9 @@ It refuses every clause that this module does not name.
 
 from __future__ import annotations
 
+import functools
 import itertools
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -30,6 +32,7 @@ from headwaters.analysis.relations import (
     new_id,
     ruled,
 )
+from headwaters.analysis.safe_expressions import element_of
 from headwaters.analysis.scopes import (
     Names,
     Scope,
@@ -54,7 +57,18 @@ _MOST_JOINS = 100
 
 _SELECT = {
     *("with_", "expressions", "distinct", "from_", "joins", "laterals", "where", "group"),
-    *("having", "windows", "order", "sort", "cluster", "distribute", "limit", "offset", "hint"),
+    *(
+        "having",
+        "qualify",
+        "windows",
+        "order",
+        "sort",
+        "cluster",
+        "distribute",
+        "limit",
+        "offset",
+        "hint",
+    ),
 }
 _OPERATORS: dict[tuple[type[exp.Expr], bool], Operator] = {
     (exp.Union, True): "union",
@@ -132,6 +146,8 @@ class Reader(Expressions):
         columns = self._grouped(scope, node) if is_grouped(node) else None
         if columns is None:
             columns = self._projected(scope, node.expressions)
+        if node.args.get("qualify"):
+            self._qualified(scope, node.args["qualify"].this)
         relation = ruled(scope.relation.kept(columns), self._rules.projected, node)
         if node.args.get("distinct"):
             self._only(node.args["distinct"], {"expressions"})
@@ -175,11 +191,11 @@ class Reader(Expressions):
             self._compared(columns, node)
         fact = None
         if left.fact is not None or right.fact is not None:
-            if operator in ("intersect all", "except all"):
-                raise dialect.refused(node, "HW_NOT_UNDERSTOOD", f"{operator} is not analysed")
             fact = self._rules.united(operator, left, right, columns, node)
         if operator == "union all":
             unique = tuple(_unique_of_all(left, right, columns))
+        elif operator in ("intersect all", "except all"):
+            unique = tuple(_unique_of_left(left, columns))
         else:
             unique = (frozenset(column.id for column in columns),)
         relation = Relation(columns, fact, unique)
@@ -190,10 +206,21 @@ class Reader(Expressions):
             row.expressions if isinstance(row, exp.Tuple) else [row] for row in node.expressions
         ]
         empty = Scope(Relation(()), [], ())
-        for row in rows:
-            for value in row:
-                self._value(value, empty)
-        return Relation(tuple(new_column(f"col{n + 1}") for n in range(len(rows[0]))))
+        read = [[column_of(self._value(value, empty)) for value in row] for row in rows]
+        made = []
+        for number, values in enumerate(zip(*rows, strict=False)):
+            nulls = [isinstance(value.unnest(), exp.Null) for value in values]
+            # a NULL has the type of the other values
+            known = [row[number] for row, is_null in zip(read, nulls, strict=True) if not is_null]
+            column = functools.reduce(_of_either, known or [new_column("")])
+            is_filled = column.is_filled and not any(nulls)
+            texts = column.texts if is_filled else frozenset[str]()
+            made.append(
+                column._replace(
+                    name=f"col{number + 1}", id=new_id(), is_filled=is_filled, texts=texts
+                )
+            )
+        return Relation(tuple(made))
 
     def _from(
         self,
@@ -226,8 +253,10 @@ class Reader(Expressions):
                         remedy="Put brackets around what is joined first",
                     )
             if isinstance(source, exp.Lateral):
-                scope = self._lateral(scope, source, names, side)
                 condition = join.args.get("on") if join else None
+                # a left join keeps a row that fails its condition
+                is_traced = condition is None or side == "inner"
+                scope = self._lateral(scope, source, names, side, is_traced)
                 if condition is not None:
                     self._plain(self._value(condition, scope), condition, "a join by")
                 continue
@@ -274,7 +303,7 @@ class Reader(Expressions):
                         break
                     item = items[chosen] if isinstance(items[chosen], exp.Join) else items[1]
                     assert isinstance(item, exp.Join)
-                    found = self._join(scope, sources[chosen], "inner", item, names, equal)
+                    found = self._join(scope, sources[chosen], "inner", item, names, equal, where)
                     return joined(found, rest)
                 except Refused as error:
                     refused = refused or error
@@ -295,6 +324,13 @@ class Reader(Expressions):
             first = node.copy()
             first.set("joins", None)
             return self._from([first, *joins], names, outer)
+        scope = self._plain_source(node, names, outer)
+        for pivot in node.args.get("pivots") or []:
+            turn = self._unpivoted if pivot.args.get("unpivot") else self._pivoted
+            scope = self._named(turn(scope, pivot), pivot)
+        return scope
+
+    def _plain_source(self, node: exp.Expr, names: Names, outer: Scope | None) -> Scope:
         if isinstance(node, exp.Table):
             return self._table(node, names, outer)
         if isinstance(node, exp.Values):
@@ -302,7 +338,7 @@ class Reader(Expressions):
             return self._named(self._values(node), node)
         if not isinstance(node, exp.Subquery):
             raise self._unknown(node)
-        self._only(node, {"this", "alias", "with_"})
+        self._only(node, {"this", "alias", "with_", "pivots"})
         if not isinstance(node.this, exp.Table):
             names = self._with(node, names)
             if outer is None:
@@ -315,7 +351,7 @@ class Reader(Expressions):
         return scope
 
     def _table(self, node: exp.Table, names: Names, outer: Scope | None) -> Scope:
-        self._only(node, {"this", "alias", "joins"})
+        self._only(node, {"this", "alias", "joins", "pivots"})
         if isinstance(node.this, exp.Anonymous):
             name = node.this.name.lower()
             empty = Scope(Relation(()), [], ())
@@ -346,14 +382,91 @@ class Reader(Expressions):
         if is_signed:
             columns = tuple(map(_as_weight, columns))
         ids = {column.name.lower(): column.id for column in columns}
-        unique = tuple(
-            frozenset(ids[part.lower()] for part in key)
-            for key in source.unique
-            if all(part.lower() in ids for part in key)
+        unique, unique_if_filled = (
+            tuple(
+                frozenset(ids[part.lower()] for part in key)
+                for key in keys
+                if all(part.lower() in ids for part in key)
+            )
+            for keys in (source.unique, source.unique_if_filled)
         )
-        relation = Relation(columns, None, unique)
+        relation = Relation(columns, None, unique, unique_if_filled)
         relation = replace(relation, fact=self._rules.base(source, relation))
         return self._named(relation, node)
+
+    def _pivoted(self, scope: Scope, node: exp.Expr) -> Relation:
+        """Return the groups of PIVOT, by all columns that it does not name, and its aggregates."""
+        fields = node.args["fields"]
+        if scope.is_open or len(fields) != 1 or not isinstance(fields[0], exp.In):
+            raise self._unknown(node)
+        calls: Sequence[exp.Expr] = node.expressions
+        looked, values = fields[0].this, fields[0].expressions
+        if not isinstance(looked, exp.Column) or any(call.find(exp.Query) for call in calls):
+            raise self._unknown(node)
+        if len(calls) > 1 and not all(call.alias for call in calls):
+            raise dialect.refused(
+                node, "HW_NOT_UNDERSTOOD", "its columns have no names", remedy="Name its aggregates"
+            )
+        if not all(
+            isinstance(value.unalias(), exp.Literal) or _is_named(value) for value in values
+        ):
+            raise self._unknown(node)
+        named = [looked, *(found for call in calls for found in dialect.found(call, exp.Column))]
+        used = {self._place_of(column, scope) for column in named if not column.is_star}
+        keys = [c for c in scope.visible if (c.id, c.name.lower()) not in used]
+        self._plain(self._value(looked, scope), looked, "a pivot by")
+        fact = scope.relation.fact
+        if fact is not None:
+            fact = self._rules.grouped(scope.relation, keys or None, node)
+        ids = frozenset(column.id for column in keys)
+        scope.rows_unique = scope.relation.unique
+        scope.relation = replace(scope.relation, fact=fact, unique=(ids,))
+        scope.groups, scope.may_aggregate = {(exp.Column, str(c.id)): c for c in keys}, True
+        made = []
+        for call in calls:
+            value = self._value(call.unalias(), scope)
+            self._plain(value, call, "a pivot of")
+            made.append((f"_{call.alias}" if len(calls) > 1 else "", value.type))
+        columns = [
+            new_column(f"{value.alias_or_name}{suffix}", type)
+            for value in values
+            for suffix, type in made
+        ]
+        return Relation((*keys, *columns), scope.relation.fact, (ids,))
+
+    def _unpivoted(self, scope: Scope, node: exp.Expr) -> Relation:
+        """Return the rows of UNPIVOT: one for each named column, with the other columns."""
+        unknown = dialect.refused(node, "HW_NOT_UNDERSTOOD", "unpivot is not analysed")
+        (field,) = node.args["fields"]
+        names = [*node.expressions, field.this]
+        values = [value.this if _is_named(value) else value for value in field.expressions]
+        if (
+            scope.is_open
+            or len(names) != 2
+            or not all(isinstance(name, exp.Identifier) for name in names)
+        ):
+            raise unknown
+        if not all(isinstance(value, exp.Column) and not value.is_star for value in values):
+            raise unknown
+        used = {self._place_of(value, scope) for value in values}
+        columns = [self._value(value, scope) for value in values]
+        for value, column in zip(values, columns, strict=True):
+            self._plain(column, value, "rows by")
+        kept = [c for c in scope.visible if (c.id, c.name.lower()) not in used]
+        types = {column.type for column in columns}
+        name = new_column(names[1].name, "string")._replace(is_filled=True)
+        value = new_column(names[0].name, types.pop() if len(types) == 1 else None)
+        ids = frozenset(column.id for column in kept)
+        labels = [found.alias_or_name.lower() for found in field.expressions]
+        is_each_once = len(set(labels)) == len(labels)
+        unique = [key | {name.id} for key in scope.relation.unique if key <= ids and is_each_once]
+        return Relation((*kept, name, value), scope.relation.fact, tuple(unique))
+
+    def _place_of(self, node: exp.Column, scope: Scope) -> tuple[int, str]:
+        found = self._find(node, scope)
+        if found is None or not found[1]:
+            raise self._unknown(node)
+        return found[0].id, found[0].name.lower()
 
     def _common(self, query: exp.CTE | exp.Subquery, names: Names) -> Relation:
         """Read a common table expression, or a subquery without outer columns, once."""
@@ -379,11 +492,14 @@ class Reader(Expressions):
                 origin = (readings.setdefault(origin[0], next(_readings)), *origin[1:])
             whole = frozenset(map(number, column.whole))
             columns.append(column._replace(id=number(column.id), origin=origin, whole=whole))
-        unique = tuple(frozenset(map(number, key)) for key in relation.unique)
+        unique, unique_if_filled = (
+            tuple(frozenset(map(number, key)) for key in keys)
+            for keys in (relation.unique, relation.unique_if_filled)
+        )
         fact = relation.fact
         if fact is not None:
             fact = self._rules.renumbered(fact, number)
-        return Relation(tuple(columns), fact, unique)
+        return Relation(tuple(columns), fact, unique, unique_if_filled)
 
     def _named(self, relation: Relation, node: exp.Expr) -> Scope:
         alias = node.args.get("alias")
@@ -405,6 +521,7 @@ class Reader(Expressions):
         join: exp.Join | None,
         names: Names,
         known: Sequence[Equal] = (),
+        where: exp.Expr | None = None,
     ) -> Scope:
         """Join two scopes; `known` are equalities of WHERE, which joins as ON does."""
         assert join is not None
@@ -440,23 +557,27 @@ class Reader(Expressions):
             self._plain(self._value(condition, both), condition, "a join by")
         fact = None
         if left.relation.fact is not None or right.relation.fact is not None:
-            of_left = replace(left.relation, columns=left.visible)
-            of_right = replace(right.relation, columns=right.visible)
+            links = self._links(where or condition, both, left.relation.ids, right.relation.ids)
+            of_left = self._linked(replace(left.relation, columns=left.visible), links)
+            of_right = self._linked(replace(right.relation, columns=right.visible), links)
             fact = self._rules.joined(side, of_left, of_right, equal, join)
         unique = _unique_of_join(side, left.relation, right.relation, equal)
+        if_filled = _unique_if_filled(side, left.relation, right.relation, equal)
         # one value may be two columns, with only one of them named
         named = {id(column) for pair in shared for column in pair}
         if side in ("semi", "anti"):
             visible = (*(one for one, _ in shared), *_without(left.visible, named))
             tables = _in_order(left.tables, (), left.visible, visible)
-            return Scope(Relation(visible, fact, unique), tables, visible, left.outer, left.is_open)
+            relation = Relation(visible, fact, unique, if_filled)
+            return Scope(relation, tables, visible, left.outer, left.is_open)
         merged = self._merged(shared, side, fact)
         visible = (*merged, *_without(both.visible, named))
         every = (*visible, *(column for column in both.visible if id(column) in named))
         hidden = [one for one, _ in shared] if side in ("right", "full") else []
         hidden += [other for _, other in shared] if side != "right" else []
         tables = _in_order(both.tables, hidden, both.visible, visible) if shared else both.tables
-        scope = Scope(Relation(every, fact, unique), tables, visible, left.outer, both.is_open)
+        relation = Relation(every, fact, unique, if_filled)
+        scope = Scope(relation, tables, visible, left.outer, both.is_open)
         if condition is not None and side == "inner":
             self._narrow(scope, condition)
         return scope
@@ -496,7 +617,9 @@ class Reader(Expressions):
             )
         return found[0]
 
-    def _lateral(self, scope: Scope, node: exp.Lateral, names: Names, side: Side) -> Scope:
+    def _lateral(
+        self, scope: Scope, node: exp.Lateral, names: Names, side: Side, is_traced: bool = True
+    ) -> Scope:
         """Read LATERAL in a FROM clause: a subquery, or a generator."""
         if side not in ("inner", "left"):
             raise self._unknown(node)
@@ -504,12 +627,15 @@ class Reader(Expressions):
         if isinstance(node.this, exp.Subquery):
             inner = self._query(node.this.this, names, scope)
             if inner.fact is not None:
-                fact = self._rules.nested(scope.relation, inner, "scalar", None, node)
+                fact = self._rules.nested(scope.relation, inner, "scalar", (), node)
                 scope.relation = replace(scope.relation, fact=fact)
             added = self._named(replace(inner, fact=None), node)
         else:
-            self._generated(node.this, scope)
-            added = self._named(Relation(()), node)
+            alias = node.args.get("alias")
+            named = [name.name for name in alias.columns] if alias is not None else []
+            is_outer = bool(node.args.get("outer")) or side == "left"
+            made = self._generated(node.this, scope, named, is_outer, is_traced)
+            added = self._named(Relation(tuple(made)), node)
             added.is_open = not added.visible
         visible = (*scope.visible, *added.visible)
         relation = Relation(visible, scope.relation.fact)
@@ -526,7 +652,9 @@ class Reader(Expressions):
         equal = [pair for conjunct in implied(condition) if (pair := self._equal(conjunct, scope))]
         scope.relation = ruled(scope.relation, self._rules.filtered, equal, condition)
         fixed = frozenset(self._fixed(condition, scope))
-        unique = tuple(key - fixed for key in scope.relation.unique)
+        filled = frozenset(self._filled(condition, scope))
+        known = [key for key in scope.relation.unique_if_filled if key <= filled]
+        unique = tuple(key - fixed for key in (*scope.relation.unique, *known))
         scope.relation = replace(scope.relation, unique=unique)
         self._narrow(scope, condition)
         self._plain(self._value(condition, scope), condition, "a condition on")
@@ -536,8 +664,64 @@ class Reader(Expressions):
                 for conjunct in implied(condition)
                 if (pair := self._equal_to_outer(conjunct, scope))
             ]
-            fact = self._rules.correlated(scope.outer.relation, scope.relation, to_outer, condition)
+            ids = scope.outer.relation.ids
+            links = self._links(condition, scope, ids, scope.relation.ids, scope.outer)
+            inner = self._linked(scope.relation, links)
+            fact = self._rules.correlated(scope.outer.relation, inner, to_outer, condition)
             scope.relation = replace(scope.relation, fact=fact)
+
+    def _links(
+        self,
+        condition: exp.Expr | None,
+        scope: Scope,
+        left: frozenset[int],
+        right: frozenset[int],
+        outer: Scope | None = None,
+    ) -> list[str]:
+        """Return the conditions that compare columns of both sides, other than equal columns.
+
+        An inequality leaves almost every row, so a replacement is cheaper than its leads.
+        """
+        if self._row_rules is None or condition is None:
+            return []
+        texts = []
+        for conjunct in conjuncts(condition):
+            if self._equal(conjunct, scope) or (outer and self._equal_to_outer(conjunct, scope)):
+                continue
+            if isinstance(conjunct, (exp.NEQ, exp.Not, exp.NullSafeNEQ)):
+                continue
+            text = self._rendered(conjunct, scope, outer)
+            ids = {int(found) for found in re.findall("\x02(\\d+)\x02", text or "")}
+            if text is not None and ids & left and ids & right:
+                texts.append(text)
+        return texts
+
+    def _linked(self, relation: Relation, texts: Sequence[str]) -> Relation:
+        if self._row_rules is None or not texts:
+            return relation
+        return ruled(relation, self._row_rules.linked, texts)
+
+    def _qualified(self, scope: Scope, condition: exp.Expr) -> None:
+        """Apply QUALIFY: a condition over the rows with their windows."""
+        for column in dialect.found(condition, exp.Column):
+            alias = scope.aliases.get(column.name.lower()) if not column.table else None
+            known = scope.named(scope.visible, column.name.lower()) if alias is not None else []
+            if alias is not None and any(found.id != alias[1].id for found in known):
+                reason = f"{column.name} is a column and another column's alias"
+                raise dialect.refused(column, "HW_NOT_UNDERSTOOD", reason, "Rename the alias")
+        # the windows read the rows before the condition
+        self._value(condition, scope)
+        places: dict[int, int] = {}
+        for conjunct in conjuncts(condition):
+            if isinstance(conjunct, exp.EQ) and isinstance(conjunct.this, exp.Window):
+                value = self._value(conjunct.this, scope)
+                is_one = isinstance(conjunct.expression, exp.Literal)
+                if value.column is not None and is_one and not conjunct.expression.is_string:
+                    places[id(conjunct)] = value.column.id
+        self._filter(scope, condition)
+        fixed = frozenset(places.values())
+        unique = tuple(key - fixed for key in scope.relation.unique)
+        scope.relation = replace(scope.relation, unique=unique)
 
     def _narrow(self, scope: Scope, condition: exp.Expr) -> None:
         """Report the conditions that every row meets to the rule book."""
@@ -556,6 +740,12 @@ class Reader(Expressions):
                 scope.relation = ruled(scope.relation, computed, column.id, text)
         return column
 
+    def _looked_for(self, node: exp.Expr, scope: Scope) -> Column | None:
+        value = self._value(node, scope)
+        if value.column is not None or self._row_rules is None:
+            return value.column
+        return self._made(value, node, scope)
+
     def _fixed(self, condition: exp.Expr, scope: Scope) -> Iterator[int]:
         """Yield the columns that are equated with a literal and have one value in every row."""
         for conjunct in conjuncts(condition):
@@ -572,6 +762,22 @@ class Reader(Expressions):
                     if found and found[1] and is_same:
                         yield found[0].id
 
+    def _filled(self, condition: exp.Expr, scope: Scope) -> Iterator[int]:
+        """Yield the columns that are not NULL in any row: `is not null`, or equal to a value."""
+        for conjunct in conjuncts(condition):
+            sides: Sequence[exp.Expr] = ()
+            if isinstance(conjunct, exp.EQ):
+                sides = (conjunct.this, conjunct.expression)
+            elif isinstance(conjunct, exp.Not) and isinstance(conjunct.this.unnest(), exp.Is):
+                test = conjunct.this.unnest()
+                sides = (test.this,) if isinstance(test.expression, exp.Null) else ()
+            for side in sides:
+                column = side.unnest()
+                if isinstance(column, exp.Column) and not column.is_star:
+                    found = self._find_in(parts_of(column), scope, column)
+                    if found is not None and found[1]:
+                        yield found[0].id
+
     def _plain(self, value: Value, node: exp.Expr, what: str) -> None:
         """Refuse `_weight` if it decides which rows exist."""
         if value.weight is not Weight.PLAIN:
@@ -582,21 +788,36 @@ class Reader(Expressions):
         group = node.args.get("group")
         keys: list[tuple[exp.Expr, Column]] | None = None
         if group is not None:
-            self._only(group, {"expressions", "all"})
+            self._only(group, {"expressions", "all", *_AFTER})
             keys = [
                 (expression, self._as_column(expression, scope))
                 for expression in self._group_expressions(group, node, scope)
             ]
         columns = [column for _, column in keys] if keys is not None else None
+        optional = self._optional(group, keys or [], node, scope) if group is not None else set()
+        every = [column for column in columns or [] if column.id not in optional]
         if scope.relation.fact is not None:
             clause = group if group is not None else node
-            fact = self._rules.grouped(scope.relation, columns, clause)
+            shared = None if columns is None else every
+            fact = self._rules.grouped(scope.relation, shared, clause)
         else:
             fact = None
+        if keys is not None and optional:
+            # NULL in the rows of another set, so they do not identify its groups
+            nulls = {id: new_id() for id in optional}
+            keys = [
+                (expression, column._replace(id=nulls[column.id], origin=None, is_filled=False))
+                if column.id in optional
+                else (expression, column)
+                for expression, column in keys
+            ]
+            columns = [column for _, column in keys]
         ids = frozenset(column.id for column in columns or [])
+        # the same set twice makes each group twice
+        of_groups = () if group is not None and _sets(group) else (ids,)
         scope.rows_unique, scope.relation = (
             scope.relation.unique,
-            replace(scope.relation, fact=fact, unique=(ids,)),
+            replace(scope.relation, fact=fact, unique=of_groups),
         )
         groups = {self._signature(expression, scope): column for expression, column in keys or []}
         scope.groups, scope.may_aggregate = groups, True
@@ -605,11 +826,45 @@ class Reader(Expressions):
         if having is not None:
             self._value(having.this, scope)
         everything = (*(columns or []), *projected)
-        unique = () if scope.is_multiplied else (ids,)
+        unique = () if scope.is_multiplied else of_groups
         scope.relation = Relation(everything, scope.relation.fact, unique)
         if having is not None:
             scope.relation = ruled(scope.relation, self._rules.having, having)
         return projected
+
+    def _optional(
+        self,
+        group: exp.Group,
+        keys: Sequence[tuple[exp.Expr, Column]],
+        node: exp.Select,
+        scope: Scope,
+    ) -> set[int]:
+        """Return the columns that some grouping set lacks."""
+        sets = _sets(group)
+        if not sets:
+            return set()
+        if self._is_sum:
+            raise self._unknown(sets[0])
+        is_after = any(group.args.get(name) for name in _AFTER)
+        alone = [] if is_after else [part for part in group.expressions if part not in sets]
+
+        def signatures(parts: Iterable[exp.Expr]) -> set[tuple[type, str]]:
+            return {self._signature(part, scope) for part in self._resolved(parts, node, scope)}
+
+        plain = signatures(alone)
+        for found in sets:
+            if isinstance(found, exp.GroupingSets) and found.expressions:
+                # a nested CUBE or ROLLUP has a set without columns
+                every = [
+                    signatures([] if isinstance(member, _SETS) else _members(member))
+                    for member in found.expressions
+                ]
+                plain |= set.intersection(*every)
+        return {
+            column.id
+            for expression, column in keys
+            if self._signature(expression, scope) not in plain
+        }
 
     def _group_expressions(
         self, group: exp.Group, node: exp.Select, scope: Scope
@@ -624,12 +879,20 @@ class Reader(Expressions):
                 if not any(aggregates(found)):
                     yield found
             return
+        sets = _sets(group)
+        parts = [part for part in group.expressions if not isinstance(part, _SETS)]
+        parts += [part for found in sets for part in _members(found)]
+        yield from self._resolved(dict.fromkeys(parts) if sets else parts, node, scope)
+
+    def _resolved(
+        self, expressions: Iterable[exp.Expr], node: exp.Select, scope: Scope
+    ) -> Iterator[exp.Expr]:
+        """Yield GROUP BY expressions, with those that numbers and aliases stand for."""
+        selected = [found.unalias() for found in node.expressions]
         aliases = {
             found.alias.lower(): found.unalias() for found in node.expressions if found.alias
         }
-        for found in group.expressions:
-            if isinstance(found, (exp.Cube, exp.Rollup, exp.GroupingSets)):
-                raise self._unknown(found)
+        for found in expressions:
             if isinstance(found, exp.Literal) and not found.is_string:
                 place = int(found.name) if found.name.isdigit() else 0
                 if not 0 < place <= len(selected) or any(one.is_star for one in selected[:place]):
@@ -655,22 +918,21 @@ class Reader(Expressions):
         columns: list[Column] = []
         if any(is_several_rows(found, scope.groups is not None) for found in expressions):
             # its position does not matter: windows are over the rows that it makes
-            scope.relation = replace(scope.relation, unique=())
+            scope.relation = scope.relation.multiplied()
             scope.is_multiplied = True
         for expression in expressions:
             node = expression.unalias()
             if isinstance(expression, exp.Aliases):
-                self._generated(expression.this, scope)
-                columns += [new_column(name.name) for name in expression.args["expressions"]]
+                names = [name.name for name in expression.args["expressions"]]
+                columns += self._generated(expression.this, scope, names)
             elif node.is_star and isinstance(node, (exp.Star, exp.Column)):
                 columns += self._star(node, scope)
             elif dialect.name_of(node) in spark_version.GENERATORS:
-                self._generated(node, scope)
                 if not expression.alias:
                     raise dialect.refused(
                         node, "HW_NOT_UNDERSTOOD", "its columns have no names", remedy="Name them"
                     )
-                columns.append(new_column(expression.alias))
+                columns += self._generated(node, scope, [expression.alias])
             else:
                 value = self._value(node, scope, is_handed_on=True)
                 alias = expression.alias
@@ -679,12 +941,52 @@ class Reader(Expressions):
                     scope.aliases.setdefault(alias.lower(), (value, columns[-1]))
         return tuple(columns)
 
-    def _generated(self, node: exp.Expr, scope: Scope) -> None:
+    def _generated(
+        self,
+        node: exp.Expr,
+        scope: Scope,
+        names: Sequence[str],
+        is_outer: bool = False,
+        is_traced: bool = True,
+    ) -> list[Column]:
+        """Return the columns of a generator."""
         if dialect.name_of(node) not in spark_version.GENERATORS:
             raise self._unknown(node)
         for argument in node.expressions:
             self._plain(self._value(argument, scope), node, "rows by")
-        scope.relation = replace(scope.relation, unique=())
+        scope.relation = scope.relation.multiplied()
+        types = self._types_of_elements(node, scope)
+        if types is None or len(types) != len(names):
+            return [new_column(name) for name in names]
+        columns = [new_column(name, type) for name, type in zip(names, types, strict=True)]
+        text = self._rendered(node.expressions[0], scope)
+        if self._row_rules is not None and is_traced and text is not None:
+            function = dialect.name_of(node).removesuffix("_outer")
+            outer = "outer " if is_outer or dialect.name_of(node).endswith("_outer") else ""
+            ids = [column.id for column in columns]
+            view = f"{outer}{function}({text})"
+            scope.relation = ruled(scope.relation, self._row_rules.generated, ids, view)
+        return columns
+
+    def _types_of_elements(self, node: exp.Expr, scope: Scope) -> tuple[str, ...] | None:
+        """Return the types of what EXPLODE or POSEXPLODE makes of an array or a map, if known."""
+        function = dialect.name_of(node).removesuffix("_outer")
+        if function not in ("explode", "posexplode") or len(node.expressions) != 1:
+            return None
+        (argument,) = node.expressions
+        if dialect.name_of(argument) == "sequence" and argument.expressions:
+            type = self._value(argument.expressions[0], scope).type
+            types: tuple[str, ...] | None = (type,) if type is not None else None
+        else:
+            columns: dict[int, Column] = {}
+            for part in dialect.found(argument, exp.Column):
+                found = self._find_in(parts_of(part), scope, part)
+                if found is not None and found[1]:
+                    columns[id(part)] = found[0]
+            types = element_of(argument, columns.get)
+        if types is None:
+            return None
+        return types if function == "explode" else ("int", *types)
 
     def _star(self, node: exp.Expr, scope: Scope) -> list[Column]:
         star = node if isinstance(node, exp.Star) else node.this
@@ -699,6 +1001,30 @@ class Reader(Expressions):
             raise dialect.refused(node, "HW_NOT_UNDERSTOOD", "not all of its columns are known")
         left_out = {found.name.lower() for found in star.args.get("except_") or []}
         return [column for column in columns if column.name.lower() not in left_out]
+
+
+def _is_named(node: exp.Expr) -> bool:
+    """Return true for a value of PIVOT or UNPIVOT with an alias."""
+    is_value = isinstance(node.this, (exp.Literal, exp.Column))
+    return isinstance(node, exp.PivotAlias) and is_value
+
+
+_SETS = (exp.Cube, exp.Rollup, exp.GroupingSets)
+# Grouping sets after all expressions, as in `group by a, b with rollup`.
+_AFTER = ("rollup", "cube", "grouping_sets")
+
+
+def _sets(group: exp.Group) -> list[exp.Expr]:
+    """Return the grouping sets of a GROUP BY clause, which may also follow its expressions."""
+    found = [part for part in group.expressions if isinstance(part, _SETS)]
+    return found + [part for name in _AFTER for part in group.args.get(name) or []]
+
+
+def _members(node: exp.Expr) -> list[exp.Expr]:
+    """Return the expressions of grouping sets."""
+    if isinstance(node, (exp.Tuple, *_SETS)):
+        return [part for found in node.expressions for part in _members(found)]
+    return [node.unnest()]
 
 
 def _as_weight(column: Column) -> Column:
@@ -790,13 +1116,39 @@ def _unique_of_join(
     ]
     mine = {pair.left.id for pair in exact}
     theirs = {pair.right.id for pair in exact}
+    # `=` is never true for NULL, so a key of the rows without NULL identifies those that it joins
+    of_left = [*left.unique, *(key for key in left.unique_if_filled if key <= mine)]
+    of_right = [*right.unique, *(key for key in right.unique_if_filled if key <= theirs)]
     found: list[frozenset[int]] = []
-    if any(key <= theirs for key in right.unique) and side in ("inner", "left"):
-        found += left.unique
-    if any(key <= mine for key in left.unique) and side in ("inner", "right"):
-        found += right.unique
+    if any(key <= theirs for key in of_right) and side in ("inner", "left"):
+        found += of_left if side == "inner" else left.unique
+    if any(key <= mine for key in of_left) and side in ("inner", "right"):
+        found += of_right if side == "inner" else right.unique
     if side == "inner":
-        found += [one | other for one in left.unique for other in right.unique]
+        found += [one | other for one in of_left for other in of_right]
+    return tuple(dict.fromkeys(found))
+
+
+# The id of a column that would identify the rows of a relation.
+_ROW = -1
+
+
+def _unique_if_filled(
+    side: Side, left: Relation, right: Relation, equal: Sequence[Equal]
+) -> tuple[frozenset[int], ...]:
+    """Return the sets of columns that identify the joined rows without NULL in them.
+
+    A side that meets one row of the other at most keeps its own.
+    """
+    if side in ("semi", "anti"):
+        return left.unique_if_filled
+    found: list[frozenset[int]] = []
+    of_row = (frozenset([_ROW]),)
+    mine, theirs = (Relation(one.columns, None, of_row) for one in (left, right))
+    if of_row[0] in _unique_of_join(side, mine, right, equal):
+        found += left.unique_if_filled
+    if of_row[0] in _unique_of_join(side, left, theirs, equal):
+        found += right.unique_if_filled
     return tuple(found)
 
 
@@ -816,6 +1168,15 @@ def _of_either(one: Column, other: Column) -> Column:
     texts = one.texts | other.texts if one.texts and other.texts else frozenset[str]()
     most = max(one.most, other.most) if one.most is not None and other.most is not None else None
     return made._replace(is_filled=one.is_filled and other.is_filled, texts=texts, most=most)
+
+
+def _unique_of_left(left: Relation, columns: Sequence[Column]) -> Iterator[frozenset[int]]:
+    """Yield keys of INTERSECT ALL and EXCEPT ALL, which leave some rows of the left branch."""
+    places = {column.id: place for place, column in enumerate(left.columns)}
+    for key in left.unique:
+        made = [columns[places[part]] for part in key if part in places]
+        if len(made) == len(key) and all(column.type is not None for column in made):
+            yield frozenset(column.id for column in made)
 
 
 def _unique_of_all(

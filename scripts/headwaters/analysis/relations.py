@@ -71,7 +71,8 @@ class Input:
     """An input of a model, as the relation `name` of its SQL.
 
     `kind` is the input macro: changes, signed, images, affected or lookup. `columns` maps names to
-    Spark types. Each set of columns in `unique` identifies its rows. `key` maps the model's key
+    Spark types. Each set of columns in `unique` identifies its rows, and each in `unique_if_filled`
+    the rows without NULL in these columns. `key` maps the model's key
     columns to those of the input. With `via`, the input has no key but shares columns with the
     relation of that name, and `on` maps them to the columns of that relation.
     """
@@ -84,6 +85,7 @@ class Input:
     key: Mapping[str, str] | None = None
     via: str | None = None
     on: Mapping[str, str] = field(default_factory=dict)
+    unique_if_filled: Sequence[frozenset[str]] = ()
 
     @property
     def is_followed(self) -> bool:
@@ -110,12 +112,13 @@ class Relation:
     """The columns of a relation, and the fact of its rule book.
 
     `fact` is None if no followed input contributes. Each set of ids in `unique` identifies the
-    rows.
+    rows, and each in `unique_if_filled` the rows without NULL in these columns.
     """
 
     columns: tuple[Column, ...]
     fact: Any = None
     unique: tuple[frozenset[int], ...] = ()
+    unique_if_filled: tuple[frozenset[int], ...] = ()
 
     @property
     def ids(self) -> frozenset[int]:
@@ -129,7 +132,12 @@ class Relation:
             self,
             columns=tuple(columns),
             unique=tuple(key for key in self.unique if key <= ids),
+            unique_if_filled=tuple(key for key in self.unique_if_filled if key <= ids),
         )
+
+    def multiplied(self) -> Relation:
+        """Return the relation without the keys of its rows."""
+        return replace(self, unique=(), unique_if_filled=())
 
 
 class Rules(Protocol):
@@ -197,10 +205,13 @@ class Rules(Protocol):
         outer: Relation,
         inner: Relation,
         how: How,
-        tested: Column | None,
+        tested: Sequence[Column | None],
         node: exp.Expr,
     ) -> Any:
-        """Apply a subquery in expressions of the outer relation; IN looks for `tested`."""
+        """Apply a subquery in expressions of the outer relation.
+
+        IN looks for `tested` in its columns, in order; None stands for other expressions.
+        """
 
     def renumbered(self, fact: Any, number: Callable[[int], int]) -> Any:
         """Return the fact of the same relation with other ids."""
@@ -221,8 +232,14 @@ class RowRules(Protocol):
     def narrowed(self, relation: Relation, texts: Sequence[str]) -> Any:
         """Take conditions that all rows meet; column ids stand between two marks."""
 
+    def linked(self, relation: Relation, texts: Sequence[str]) -> Any:
+        """Take conditions that compare its columns with those of the next join, or around it."""
+
     def computed(self, relation: Relation, column: int, text: str) -> Any:
         """Take a column computed by an expression."""
+
+    def generated(self, relation: Relation, columns: Sequence[int], text: str) -> Any:
+        """Take the columns of a LATERAL VIEW with this text."""
 
 
 def ruled(relation: Relation, rule: Callable[..., Any], *of: Any) -> Relation:

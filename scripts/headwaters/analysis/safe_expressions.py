@@ -1,12 +1,14 @@
 """Expressions over one row that cannot fail, so that they are safe on rows that a query drops.
 
 Under ANSI rules an addition may overflow and a cast may fail, so a text is only compared with
-texts. Expressions that this module does not name are left out.
+texts, and whole numbers are only added if their bounds prove that the result fits. Expressions that
+this module does not name are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 from sqlglot import exp
@@ -24,7 +26,8 @@ _COMPARED = (
 _PLAIN = (exp.Literal, exp.Cast, exp.Interval, exp.Var, exp.DataType, exp.Add, exp.Sub, exp.Paren)
 _CHOICES = {"coalesce", "nvl", "ifnull", "greatest", "least", "nullif"}
 _OF_TEXT = {"upper", "lower", "ucase", "lcase", "trim", "ltrim", "rtrim", "substring", "substr"}
-_OF_TEXT |= {"left", "right", "concat"}
+_OF_TEXT |= {"left", "right", "replace", "translate", "initcap", "lpad", "rpad", "substring_index"}
+_OF_TEXT |= {"regexp_replace", "md5", "sha", "sha1", "sha2", "get_json_object"}
 _LENGTHS = {"length", "char_length", "character_length"}
 _OF_DATE: dict[str, Kind] = {
     **dict.fromkeys(("year", "month", "day", "dayofmonth", "quarter", "hour", "minute"), "number"),
@@ -32,6 +35,19 @@ _OF_DATE: dict[str, Kind] = {
     **dict.fromkeys(("date", "to_date", "last_day", "trunc", "date_trunc"), "date"),
     "date_format": "text",
 }
+# The largest amounts of functions that count.
+_COUNTS = {
+    **{"year": 10**7, "quarter": 4, "month": 12, "day": 31, "dayofmonth": 31, "dayofyear": 366},
+    **{"weekofyear": 53, "dayofweek": 7, "weekday": 6, "hour": 23, "minute": 59},
+    **dict.fromkeys(_LENGTHS, 2**31 - 1),
+}
+_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+_MOST_DAYS = 10**6
+_WHOLE = {exp.DType.INT: "int", exp.DType.BIGINT: "bigint"}
+# Patterns that Java and Python read alike: no escapes, nested classes, named groups or flags.
+_PATTERN = re.compile(
+    r"(?:\[\^?[\w .,:;/@#%=<>!-]+\]|\(\?:|\((?!\?)|[\w\s.,:;/@#%&=<>!+*?|^$)-])*", re.ASCII
+)
 _DATES = (exp.DType.DATE, exp.DType.TIMESTAMP, exp.DType.TIMESTAMPNTZ, exp.DType.TIMESTAMPLTZ)
 
 
@@ -72,6 +88,8 @@ def _text(node: exp.Expr, marks: dict[int, str]) -> str:
     copied = node.copy()
     for original, copy in zip(dialect.walked(node), dialect.walked(copied), strict=True):
         copy.pop_comments()
+        if isinstance(copy, exp.TryCast) and copy.args["to"].this is exp.DType.DATE:
+            copy.set("safe", True)
         if isinstance(original, exp.Column):
             copy.replace(exp.Var(this=marks[id(original)]))
     return dialect.whole_text(copied, is_own=True)
@@ -98,8 +116,18 @@ def _kind(node: exp.Expr, columns: dict[int, Column]) -> Kind | None:
         return "literal"
     if isinstance(node, exp.Boolean):
         return "bool"
-    if isinstance(node, (exp.Literal, exp.Interval, exp.Add, exp.Sub)):
+    if isinstance(node, (exp.Literal, exp.Interval)):
         return _kind_of_constant(node)
+    if isinstance(node, (exp.Add, exp.Sub, exp.Mul, exp.Neg)):
+        return "number" if _bound(node, columns) else _kind_of_constant(node)
+    if isinstance(node, exp.DPipe):
+        return _kind_of_concatenation(node.flatten(), columns)
+    if isinstance(node, exp.Bracket):
+        # a split text has one part at least
+        is_first = dialect.name_of(node.this) == "split" and [
+            part.name for part in node.expressions
+        ] == ["0"]
+        return "text" if is_first and element_of(node.this, columns.get) is not None else None
     if isinstance(node, (exp.And, exp.Or)):
         return "bool" if kinds(node.this, node.expression) == {"bool"} else None
     if isinstance(node, exp.Not):
@@ -113,7 +141,8 @@ def _kind(node: exp.Expr, columns: dict[int, Column]) -> Kind | None:
         parts = list(node.iter_expressions())
         found = kinds(*parts)
         is_like = isinstance(node, (exp.Like, exp.ILike))
-        if is_like and found != {"text"}:
+        # a pattern with a lone escape at its end fails
+        if is_like and (found != {"text"} or not isinstance(node.expression, exp.Literal)):
             return None
         return "bool" if found is not None else None
     if isinstance(node, exp.Cast):
@@ -158,9 +187,66 @@ def _kind_of_constant(node: exp.Expr) -> Kind | None:
     return "date" if any(node.find_all(exp.Cast)) else "number"
 
 
+def _kind_of_concatenation(parts: Iterable[exp.Expr], columns: dict[int, Column]) -> Kind | None:
+    """Return text if every part is a value that Spark casts to a text."""
+    texts = {"text", "number", "date", "bool", "literal"}
+    return "text" if all(_kind(part, columns) in texts for part in parts) else None
+
+
+def _bound(node: exp.Expr, columns: dict[int, Column]) -> tuple[int, str] | None:
+    """Return the largest amount of a whole number and its type; None if it is none or may fail."""
+    node = node.unnest()
+    if isinstance(node, exp.Column):
+        type = columns[id(node)].type or ""
+        return (2 ** (_BITS[type] - 1), type) if type in _BITS else None
+    if isinstance(node, exp.Literal):
+        is_int = not node.is_string and node.name.isdigit() and int(node.name) < 2**31
+        return (int(node.name), "int") if is_int else None
+    if isinstance(node, exp.Neg):
+        return _fitting(_bound(node.this, columns))
+    if isinstance(node, (exp.Add, exp.Sub, exp.Mul)):
+        one, other = _bound(node.this, columns), _bound(node.expression, columns)
+        if one is None or other is None:
+            return None
+        wider = max(one[1], other[1], key=lambda type: _BITS[type])
+        most = one[0] * other[0] if isinstance(node, exp.Mul) else one[0] + other[0]
+        return _fitting((most, wider))
+    if isinstance(node, exp.Mod):
+        one, other = _bound(node.this, columns), _bound(node.expression, columns)
+        if one is None or other is None or not _is_positive(node.expression):
+            return None
+        return other[0], max(one[1], other[1], key=lambda type: _BITS[type])
+    if isinstance(node, exp.Anonymous):
+        name, arguments = node.name.lower(), node.expressions
+        if name in _COUNTS and _kind_of_function(node, columns, lambda *_: None) == "number":
+            return _COUNTS[name], "int"
+        if name in ("floor", "ceil", "ceiling") and len(arguments) == 1:
+            inner = arguments[0].unnest()
+            # a quotient of whole numbers is a double
+            if isinstance(inner, exp.Div) and _is_positive(inner.expression):
+                inner = inner.this
+            found = _bound(inner, columns)
+            return (found[0] + 1, "bigint") if found and found[0] < 2**62 else None
+    return None
+
+
+def _fitting(found: tuple[int, str] | None) -> tuple[int, str] | None:
+    """Return the bound if its type has room for it and its opposite."""
+    return found if found is not None and found[0] < 2 ** (_BITS[found[1]] - 1) else None
+
+
+def _is_positive(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Literal) and node.name.isdigit() and int(node.name) > 0
+
+
 def _kind_of_cast(node: exp.Cast, columns: dict[int, Column]) -> Kind | None:
     to = node.args["to"]
     kind = _kind(node.this, columns)
+    if to.this is exp.DType.DATE and kind == "text":
+        return "date"  # `_text` writes TRY_CAST: a query with the text of no date fails or is NULL
+    bound = _bound(node.this, columns)
+    if to.this in _WHOLE and bound is not None:
+        return "number" if bound[0] < 2 ** (_BITS[_WHOLE[to.this]] - 1) else None
     if to.this in (exp.DType.TEXT, exp.DType.VARCHAR) and not to.expressions:
         return "text" if kind in ("text", "number", "date", "bool", "literal") else None
     if to.this in _DATES:
@@ -181,9 +267,28 @@ def _kind_of_function(
     if name == "if" and len(arguments) == 3:
         return same(*arguments[1:]) if _kind(arguments[0], columns) == "bool" else None
     if name == "concat":
-        return "text" if same(*arguments) == "text" else None
+        return _kind_of_concatenation(arguments, columns)
+    if name == "concat_ws":
+        is_plain = isinstance(arguments[0], exp.Literal)
+        return _kind_of_concatenation(arguments[1:], columns) if is_plain else None
+    if name in ("date_add", "date_sub", "datediff") and len(arguments) == 2:
+        return _kind_of_days(name, arguments, columns)
+    if name in ("floor", "ceil", "ceiling"):
+        return "number" if _bound(node, columns) else None
+    if name == "split":
+        return "other" if element_of(node, columns.get) is not None else None
+    if name in ("split_part", "regexp_extract"):
+        return _kind_of_piece(name, arguments, columns)
     if name in _OF_TEXT | _LENGTHS:
         is_plain = all(isinstance(part, (exp.Literal, exp.Neg)) for part in arguments[1:])
+        if name == "regexp_replace":
+            # `$1` is a group
+            is_plain = (
+                is_plain
+                and len(arguments) == 3
+                and _groups(arguments[1]) is not None
+                and "$" not in arguments[2].name
+            )
         is_text = is_plain and _kind(arguments[0], columns) == "text"
         return ("number" if name in _LENGTHS else "text") if is_text else None
     if name in _OF_DATE:
@@ -195,3 +300,64 @@ def _kind_of_function(
         is_number = divisor.isdigit() and int(divisor) > 0
         return "number" if is_number and _kind(arguments[0], columns) == "number" else None
     return None
+
+
+def _kind_of_days(name: str, arguments: list[exp.Expr], columns: dict[int, Column]) -> Kind | None:
+    """Return the kind of additions of a few days, and of differences of dates."""
+    if _kind(arguments[0], columns) != "date":
+        return None
+    if name == "datediff":
+        return "number" if _kind(arguments[1], columns) in ("date", "literal") else None
+    days = _bound(arguments[1], columns)
+    return "date" if days is not None and days[0] <= _MOST_DAYS else None
+
+
+def _kind_of_piece(name: str, arguments: list[exp.Expr], columns: dict[int, Column]) -> Kind | None:
+    """Return text for a piece of a text, by a number that every text has."""
+    if not 2 <= len(arguments) <= 3 or _kind(arguments[0], columns) != "text":
+        return None
+    number = arguments[2] if len(arguments) == 3 else exp.Literal.number(1)
+    if not isinstance(number, exp.Literal) or not number.name.isdigit():
+        return None
+    if name == "split_part":
+        is_text = isinstance(arguments[1], exp.Literal) and arguments[1].is_string
+        return "text" if is_text and int(number.name) > 0 else None
+    groups = _groups(arguments[1])
+    return "text" if groups is not None and int(number.name) <= groups else None
+
+
+def _groups(pattern: exp.Expr) -> int | None:
+    """Return the number of groups of a pattern; None if Java may read it differently."""
+    if not isinstance(pattern, exp.Literal) or not _PATTERN.fullmatch(pattern.name):
+        return None
+    try:
+        return re.compile(pattern.name).groups
+    except re.error:
+        return None
+
+
+def element_of(node: exp.Expr, column_of: Callable[[int], Column | None]) -> tuple[str, ...] | None:
+    """Return the types of what an array or a map consists of; None if the expression may fail."""
+    if isinstance(node, exp.Column):
+        column = column_of(id(node))
+        return _parts_of(column.type or "") if column is not None else None
+    if dialect.name_of(node) == "split" and len(node.expressions) == 2:
+        text, pattern = node.expressions
+        names = {
+            id(part): found
+            for part in dialect.found(text, exp.Column)
+            if (found := column_of(id(part))) is not None
+        }
+        is_text = len(names) == sum(1 for _ in dialect.found(text, exp.Column)) and (
+            _kind(text, names) == "text"
+        )
+        return ("string",) if is_text and _groups(pattern) is not None else None
+    return None
+
+
+def _parts_of(type: str) -> tuple[str, ...] | None:
+    found = re.fullmatch(r"array<(.*)>", type)
+    if found:
+        return (found[1],)
+    found = re.fullmatch(r"map<(\w+(?:\(\d+(?:,\d+)?\))?),(.*)>", type)
+    return (found[1], found[2]) if found else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -261,6 +262,27 @@ def implied(node: exp.Expr) -> Iterator[exp.Expr]:
                     found in branch for branch in branches[1:]
                 ):
                     yield found
+
+
+def null_safe(node: exp.Expr) -> exp.Expr:
+    """Return `a = b or (a is null and b is null)` as `a <=> b`, and other nodes unchanged.
+
+    A row that meets the one meets the other: where neither is true, the first is false or NULL.
+    """
+    if not isinstance(node, exp.Or):
+        return node
+    for equal, nulls in itertools.permutations((node.this.unnest(), node.expression.unnest())):
+        if not (isinstance(equal, exp.EQ) and isinstance(nulls, exp.And)):
+            continue
+        tests = [nulls.this.unnest(), nulls.expression.unnest()]
+        are_null = all(
+            isinstance(test, exp.Is) and isinstance(test.expression, exp.Null) for test in tests
+        )
+        sides = [equal.this.unnest(), equal.expression.unnest()]
+        tested = [test.this.unnest() for test in tests] if are_null else []
+        if tested in (sides, sides[::-1]):
+            return exp.NullSafeEQ(this=sides[0].copy(), expression=sides[1].copy())
+    return node
 
 
 def is_negated(node: exp.Expr) -> bool:

@@ -6,6 +6,7 @@ hidden queries instead, and is computed in full. There are three cuts:
 
 - a query in brackets that groups or is DISTINCT becomes a hidden query unchanged;
 - aggregates of all rows become aggregates over a hidden query, which groups them by a column;
+  those of CUBE, ROLLUP and GROUPING SETS over one that groups by all of their columns;
 - a grouping query with a window or a subquery in its select list or HAVING reads its groups from a
   hidden query.
 
@@ -55,6 +56,10 @@ _AGAIN = {
     # the sum of a group with values is NULL after an overflow; the total is then NULL as well
     "sum": "cast(if(count_if({part} is null and {count} > 0) > 0, null, sum({part})) as {type})",
 }
+
+
+# The functions that name the grouping set of a row.
+_LABELS = {"grouping", "grouping_id"}
 
 
 @dataclass(frozen=True)
@@ -289,6 +294,8 @@ class _Cutter:
                     self._cut_parts(query, clauses, by, calls) for by in self._ways(query, clauses)
                 )
             )
+        if _has_sets(group):
+            return self._cut_sets(query, clauses, group, plain, calls)
         keys = _keys(query)
         return (
             bool(keys)
@@ -329,10 +336,47 @@ class _Cutter:
         self._read_stage(clauses, stage)
         return True
 
+    def _cut_sets(
+        self,
+        query: exp.Select,
+        clauses: _Clauses,
+        group: exp.Expr,
+        plain: Sequence[exp.Column],
+        calls: Sequence[exp.Expr],
+    ) -> bool:
+        """Make a hidden query of the finest groups, which all grouping sets add up."""
+        labels = [call for call in calls if dialect.name_of(call) in _LABELS]
+        summed = [call for call in calls if call not in labels]
+        members = list(dialect.found(group, exp.Column))
+        named = [*plain, *(found for call in labels for found in dialect.found(call, exp.Column))]
+        by = {tuple(parts_of(column)): self._text_of(column) for column in members}
+        if (
+            any(dialect.found(group, exp.Literal, exp.Anonymous))
+            or not {tuple(parts_of(column)) for column in named} <= by.keys()
+            or any(dialect.name_of(call) not in _AGAIN for call in summed)
+            or any(id(call) in self._around_distinct for call in summed)
+            or any(node.is_star for node in query.expressions)
+        ):
+            return False
+        if not self._cut_summed(query, clauses, list(by.values()), summed):
+            return False
+        columns = _numbered(by.values())
+        for column in (*named, *members):
+            name = f" as {_quoted(column.name)}" if column.parent is query else ""
+            text = columns[by[tuple(parts_of(column))]]
+            self._edits.append((*self._place_of(column), f"{text}{name}"))
+        return True
+
     def _cut_parts(
         self, query: exp.Select, clauses: _Clauses, by: Sequence[str], calls: Sequence[exp.Expr]
     ) -> bool:
         """Make a hidden query of parts of the one group, which are grouped by columns."""
+        return self._cut_summed(query, clauses, by, calls)
+
+    def _cut_summed(
+        self, query: exp.Select, clauses: _Clauses, by: Sequence[str], calls: Sequence[exp.Expr]
+    ) -> bool:
+        """Make a hidden query of groups by columns, and aggregate them in its place."""
         texts = list(map(self._text_of, calls))
         counts = [_counted(text) for call, text in zip(calls, texts, strict=True) if _is_sum(call)]
         columns = _numbered([*by, *texts, *counts])
@@ -349,7 +393,7 @@ class _Cutter:
             again = _AGAIN[call.name.lower()].format(part=part, count=count, type=types[part])
             edits.append((*self._place_of(call), again))
         self._edits += edits
-        self._read_stage(clauses, stage)
+        self._read_stage(clauses, stage, keeps_group=bool(query.args.get("group")))
         return True
 
     def _proven_groups(
@@ -373,9 +417,10 @@ class _Cutter:
             return None
         return self._proven(query, body, around)
 
-    def _read_stage(self, clauses: _Clauses, stage: Stage) -> None:
+    def _read_stage(self, clauses: _Clauses, stage: Stage, keeps_group: bool = False) -> None:
         """Replace the relations that the query reads and groups by a hidden query."""
-        begin, end = clauses["rows"][0], clauses.get("group", clauses["rows"])[1]
+        replaced = "rows" if keeps_group else "group"
+        begin, end = clauses["rows"][0], clauses.get(replaced, clauses["rows"])[1]
         self._edits.append((begin, end, f"from {self._named(stage)} as {_ALIAS} "))
         if "order" in clauses:
             self._edits.append((*clauses["order"], " "))
@@ -648,6 +693,12 @@ def _results(query: exp.Select) -> Iterator[exp.Expr]:
     yield from query.expressions
     if query.args.get("having"):
         yield query.args["having"]
+
+
+def _has_sets(group: exp.Expr) -> bool:
+    """Return true for CUBE, ROLLUP and GROUPING SETS."""
+    sets = (exp.Cube, exp.Rollup, exp.GroupingSets)
+    return any(dialect.found(group, *sets))
 
 
 def _keys(query: exp.Select) -> dict[tuple[str, ...], exp.Column]:

@@ -90,7 +90,23 @@ EXAMPLES = {
     " b) group by src, id": "affected_keys (src, id) a by id, b by id",
     "select name from c": "change_feed () changes c",
     "select grp, val, sum(price) as p from a group by rollup (grp, val)": (
-        "replace (); `ROLLUP (grp, val)` (line 1 of the compiled SQL): rollup is not analysed"
+        "staged () with a hidden table by grp val of a"
+    ),
+    "select grp, count(*) as n from a group by grouping sets ((grp), (grp))": (
+        "affected_keys () a by grp"
+    ),
+    "select grp, val, count(*) as n from a group by grp, rollup (val)": "affected_keys () a by grp",
+    "select * from (select grp, val, price from a) pivot (max(price) for val in (1, 2))": (
+        "affected_keys (grp) a by grp"
+    ),
+    "select * from (select id, val, 1 as w from a) unpivot (v for n in (val, w))": (
+        "change_feed (id, n) changes a"
+    ),
+    "select * from (select id, val from a) unpivot (v for n in (val, val))": (
+        "change_feed () changes a"
+    ),
+    "select id, grp from a except all select id, grp from b": (
+        "affected_keys (id) a by grp, id, b by grp, id"
     ),
     "select id, now() as at from a": "NONDETERMINISTIC",
     "select id, current_date as at from a": "NONDETERMINISTIC",
@@ -424,6 +440,31 @@ def test_an_input_without_a_feed_is_a_lookup() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("select a.id from a left join d on a.grp = d.k", ("id",)),
+        ("select a.id from a join d on a.grp = d.k", ("id",)),
+        ("select a.id from a, d where a.grp = d.k", ("id",)),
+        ("select k, name from d where k is not null", ("k",)),
+        ("select k, name from d where name = 'x' and k = name", ("k",)),
+        # NULL may repeat, and these meet it
+        ("select k, name from d", ()),
+        ("select a.id from a left join d on a.grp <=> d.k", ()),
+        ("select a.id from a full join d on a.grp = d.k", ()),
+        ("select d.k from d left join a on a.id = d.n", ()),
+        ("select k from (select k, explode(array(1, 2)) as n from d) where k is not null", ()),
+        ("select k from d where k is not null or name = 'x'", ()),
+        ("select k from d union all select k from d where k is not null", ()),
+    ],
+)
+def test_unique_identifies_the_rows_without_null(sql: str, expected: tuple[str, ...]) -> None:
+    columns = {"k": "string", "name": "string", "n": "int"}
+    of_texts = Input("d", "d", "", columns, unique_if_filled=[frozenset(["k"])])
+    used = [source for source in (A, of_texts) if re.search(rf"\b{source.name}\b", sql)]
+    assert derive(Question(sql, used)).unique_key == expected
+
+
 def test_a_named_key_is_followed() -> None:
     a = Input("a", "a", "", COLUMNS)
     sql = "select a.id, a.grp, l.name from a left join l on a.grp = l.label"
@@ -446,7 +487,7 @@ def told(found: Derivation) -> str:
         roles = [f"{' '.join(sorted(found.leads))} led to {', '.join(found.key)}"]
     for stage in found.stages:
         ways = (
-            f"{''.join((source.key or {}).values())} of {source.name}" for source in stage.inputs
+            f"{' '.join((source.key or {}).values())} of {source.name}" for source in stage.inputs
         )
         roles.append(f"with a hidden table by {', '.join(sorted(ways, reverse=True))}")
     reason = f"; {found.refused.cause}" if found.refused else ""

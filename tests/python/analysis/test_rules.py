@@ -76,7 +76,13 @@ LINEAR = {
         "NONDETERMINISTIC: "
     ),
     "select id from t tablesample (10 percent)": "NOT_UNDERSTOOD: ",
-    "select * from t pivot (max(val) for grp in ('a', 'b'))": "NOT_UNDERSTOOD: ",
+    "select * from t pivot (max(val) for grp in ('a', 'b'))": "NOT_LINEAR: `PIVOT(max(val) FOR",
+    "select * from (select id, val, 1 as w from t) unpivot (v for n in (val, w as x))": "",
+    "select * from t unpivot ((v, w) for n in ((id, val)))": "NOT_UNDERSTOOD: `UNPIVOT((v, w) FOR",
+    "select * from t unpivot (v for n in (id, missing))": "NOT_UNDERSTOOD: `missing`",
+    "select id from t qualify count(*) over (partition by grp) > 1": "NOT_LINEAR: `count(*) OVER",
+    "select id from t where grp like any ('a%', 'b%')": "",
+    "select grp from t except all select grp from l": "NOT_LINEAR: ",
     "select id, current_date as d from t": "NONDETERMINISTIC: `current_date`",
     "select id, user as d from t": "NONDETERMINISTIC: `user`",
     "select id, unix_timestamp() as d from t": "NONDETERMINISTIC: `unix_timestamp()`",
@@ -314,7 +320,47 @@ KEYED = {
     "select id, val from a union all select val, id from b": "ACROSS_KEYS: ",
     "select grp as id, count(*) as n from a group by grp": "ACROSS_KEYS: ",
     "select id from a order by val limit 3": "ACROSS_KEYS: `LIMIT 3`",
-    "select id, grp, count(*) as n from a group by rollup (id, grp)": "NOT_UNDERSTOOD: ",
+    "select id, grp, count(*) as n from a group by rollup (id, grp)": (
+        "ACROSS_KEYS: `GROUP BY ROLLUP (id, grp)`"
+    ),
+    "select id, grp, count(*) as n from a group by id, grp with cube": "ACROSS_KEYS: ",
+    "select id, grp, count(*) as n from a group by id, rollup (grp)": "",
+    "select id, grp, val, count(*) as n from a group by grouping sets ((id, grp), (id, val))": "",
+    "select id, count(*) as n from a group by grouping sets (id, (id, grp), (grp))": (
+        "ACROSS_KEYS: "
+    ),
+    "select a.id, count(*) as n from a group by grouping sets ((a.id, grp), (id))": "",
+    "select id, count(*) as n from a group by grouping sets ((id), rollup (id, grp))": (
+        "ACROSS_KEYS: "
+    ),
+    "select * from (select id, grp, val from a) pivot (sum(val) for grp in ('x', 'y' as z))": "",
+    "select * from (select id, grp, val from a) pivot (sum(id) as id for grp in ('x'))": (
+        "ACROSS_KEYS: `PIVOT("
+    ),
+    "select * from (select id, id as i, grp from a) pivot (max(i) for grp in ('x'))": "",
+    "select * from a pivot (sum(val) as s, count(*) for grp in ('x'))": "NOT_UNDERSTOOD: `PIVOT(",
+    "select * from a pivot (sum(val) for grp in (upper('x')))": "NOT_UNDERSTOOD: `PIVOT(",
+    "select id, val from a except all select id, val from b": "",
+    "select id, val from a intersect all select id, val from here": "",
+    "select id, val from here except all select id, val from a": "ACROSS_KEYS: ",
+    "select val as id from a except all select val from b": "ACROSS_KEYS: ",
+    "select id from a where (grp, id) in (select grp, id from b)": "",
+    "select id from a where (id, val) in (select val, id from b)": "ACROSS_KEYS: ",
+    "select id from a where (grp, id) not in (select grp, id from b)": "ACROSS_KEYS: ",
+    "select id, grp from a qualify row_number() over (partition by id, grp order by val) = 1": (
+        "NONDETERMINISTIC: "
+    ),
+    "select id, grp from a qualify rank() over (partition by id order by val) = 1 and val > 3": "",
+    "select id, grp from a qualify rank() over (partition by grp order by val) = 1": (
+        "ACROSS_KEYS: `rank() OVER"
+    ),
+    "select id, upper(grp) as grp from a qualify max(grp) over (partition by id) = grp": (
+        "NOT_UNDERSTOOD: `grp`"
+    ),
+    "select a.id from a join b on a.id = b.id or (a.id is null and b.id is null)": "",
+    "select a.id from a left join b on (b.id is null and a.id is null) or b.id = a.id": "",
+    "select a.id from a join b on a.id = b.id or (a.id is null and b.val is null)": "ACROSS_KEYS: ",
+    "select a.id from a join b on a.id = b.id or (a.id is null or b.id is null)": "ACROSS_KEYS: ",
     "select id, rank() over (order by id) as place from a": "ACROSS_KEYS: ",
 }
 
@@ -555,6 +601,7 @@ def test_what_tells_rows_apart() -> None:
         "sources": {"t": source, "u": source | {"identifier": "u"}},
     }
     assert unique_columns(graph) == {
-        "s.m": [frozenset(["k", "valid_from"]), frozenset(["x"]), frozenset(["y"])],
-        "s.t": [frozenset(["id"]), frozenset(["a", "b"])],
+        "s.m": ([frozenset(["k", "valid_from"]), frozenset(["x"]), frozenset(["y"])], []),
+        "s.t": ([frozenset(["id"]), frozenset(["a", "b"])], []),
+        "s.u": ([], [frozenset(["id"])]),
     }

@@ -14,12 +14,12 @@ from headwaters.platform.project import Project
 from headwaters.report import next_runs
 from incremental.world import HERE
 
-# No rule of the analysis covers `qualify`.
+# No rule of the analysis covers `unpivot` of several columns.
 PICKED = """
 {{ config(incremental_strategy='affected_keys', unique_key='id') }}
 
 select id, note from {{ affected(source('inputs', 'events'), key='id') }}
-qualify row_number() over (partition by id order by moment) = 1
+unpivot ((x, y) for n in ((moment, val)))
 """
 
 
@@ -59,8 +59,8 @@ def test_explain_refresh_tells_plan_and_proof(
         f"{schema}.picked (affected_keys, unique_key id)",
         f"  affected {events} by id: applied -, newest 2, not read yet",
         "  proof: [HW_NOT_UNDERSTOOD]"
-        " `QUALIFY row_number() OVER (PARTITION BY id ORDER BY moment) = 1`"
-        " (line 2 of the compiled SQL): qualify is not analysed. Write it in another way, or say"
+        " `UNPIVOT((x, y) FOR n IN ((moment, val)))`"
+        " (line 2 of the compiled SQL): unpivot is not analysed. Write it in another way, or say"
         " incremental_proof: sample, which tries a thousand rows in place of a proof.",
         "  next run: replace, first run",
     ]
