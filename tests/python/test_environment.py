@@ -103,6 +103,31 @@ def test_spark_itself_refuses_an_old_java_in_one_line(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("/v/pyspark/conf/:/v/pyspark/jars/*", "/v/pyspark/jars/*"),
+        ("/a.jar:/b c/*:/v/pyspark/conf/:/v/jars/*:/d.jar", "/a.jar:/b c/*:/v/jars/*:/d.jar"),
+        ("/a.jar:/other/conf/:/v/jars/*", "/a.jar:/other/conf/:/v/jars/*"),
+    ],
+    ids=["as it is", "with jars of spark.driver.extraClassPath", "with another folder"],
+)
+def test_the_class_path_of_java_lacks_the_folder_of_settings_alone(
+    given: str, kept: str, tmp_path: Path
+) -> None:
+    java = tmp_path / "java"
+    java.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
+    java.chmod(0o755)
+    ran = subprocess.run(
+        [ROOT / "conf" / "java" / "bin" / "java", "-cp", given, "Main", "a b"],
+        env={**os.environ, "HEADWATERS_JAVA": str(java)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout.splitlines() == ["-cp", kept, "Main", "a b"]
+
+
 def test_no_package_index_is_one_line_and_the_next_setup_begins_anew(
     copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
