@@ -116,6 +116,7 @@ app.command()(demo.land)
 app.command()(demo.summary)
 app.add_typer(dev.engine_app, name="engine")
 app.add_typer(dev.kafka_app, name="kafka")
+app.add_typer(dev.metastore_app, name="metastore")
 app.add_typer(dev.postgres_app, name="postgres")
 app.add_typer(demo.simulate_app, name="simulate")
 

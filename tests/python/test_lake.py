@@ -99,7 +99,7 @@ def test_a_lake_that_is_set_but_empty_is_not_the_checkout(monkeypatch: pytest.Mo
     settings = project.spark_settings()
     assert settings["spark.sql.warehouse.dir"] == "lake/warehouse"
     assert settings["spark.hadoop.javax.jdo.option.ConnectionURL"].startswith(
-        "jdbc:derby:;databaseName=lake/metastore;"
+        f"jdbc:derby:;databaseName={ROOT}/lake/metastore;"
     )
 
 

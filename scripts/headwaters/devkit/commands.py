@@ -1,11 +1,11 @@
-"""The commands of the development kit: set-up, the engine, Kafka, PostgreSQL.
+"""The commands of the development kit: set-up, the engine, Kafka, PostgreSQL, the metastore.
 
 Commands import on demand, so that other commands do not wait for Spark and dbt.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -13,6 +13,7 @@ from headwaters.platform.options import ProfilesDir, Target, find_project
 
 engine_app = typer.Typer(no_args_is_help=True, help="One warm Spark for many (--target engine).")
 kafka_app = typer.Typer(no_args_is_help=True, help="A local Kafka broker.")
+metastore_app = typer.Typer(no_args_is_help=True, help="A Hive metastore in PostgreSQL.")
 postgres_app = typer.Typer(no_args_is_help=True, help="A local PostgreSQL.")
 
 
@@ -127,4 +128,80 @@ def postgres_status(
     else:
         here = f"PostgreSQL at {found.address}, process {found.pid}" if found else ""
         typer.echo(here or "no PostgreSQL runs here")
+    raise typer.Exit(0 if found else 1)
+
+
+@metastore_app.command("init")
+def metastore_init(target: Target = None, profiles_dir: ProfilesDir = None) -> None:
+    """Make the tables of an empty metastore; tables of another version are never changed."""
+    from headwaters.devkit import metastore
+
+    metastore.init(find_project(profiles_dir, target), typer.echo)
+
+
+@metastore_app.command("check")
+def metastore_check(target: Target = None, profiles_dir: ProfilesDir = None) -> None:
+    """Print version and number of objects of the target's metastore; exit code 1 or 2 if bad."""
+    from headwaters.devkit import metastore
+
+    typer.echo(metastore.check(find_project(profiles_dir, target)))
+
+
+@metastore_app.command("move")
+def metastore_move(
+    to: Annotated[
+        Literal["postgresql", "derby"], typer.Option(help="The metastore that the lake will have.")
+    ],
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Copy the objects; without it they are only counted.")
+    ] = False,
+    target: Target = None,
+    profiles_dir: ProfilesDir = None,
+) -> None:
+    """Move the lake's schemas, tables and views to another metastore; no file of a table changes.
+
+    PostgreSQL is the database that HEADWATERS_METASTORE names, or the lake's own.
+    """
+    from headwaters.devkit import metastore
+
+    metastore.move(find_project(profiles_dir, target), to, apply, typer.echo)
+
+
+@metastore_app.command("serve")
+def metastore_serve(
+    port: Annotated[
+        int | None, typer.Option(help="Port on 127.0.0.1 (default: 9083, or a free one).")
+    ] = None,
+    target: Target = None,
+    profiles_dir: ProfilesDir = None,
+) -> None:
+    """Start the metastore's Thrift service for Spark and Trino, and wait until it listens."""
+    from headwaters.devkit import metastore
+
+    started = metastore.serve(find_project(profiles_dir, target), port)
+    typer.echo(f"metastore service at thrift://127.0.0.1:{started.port}")
+
+
+@metastore_app.command("stop")
+def metastore_stop(target: Target = None, profiles_dir: ProfilesDir = None) -> None:
+    """Stop this lake's metastore service."""
+    from headwaters.devkit import metastore
+
+    stopped = metastore.stop(find_project(profiles_dir, target).lake)
+    typer.echo("metastore service stopped" if stopped else "no metastore service runs here")
+
+
+@metastore_app.command("status")
+def metastore_status(target: Target = None, profiles_dir: ProfilesDir = None) -> None:
+    """Print the address of this lake's metastore service; exit code 1 when none runs."""
+    from headwaters.platform import hive_metastore
+    from headwaters.platform.servers import Server
+
+    found = Server.running(hive_metastore.record(find_project(profiles_dir, target).lake))
+    here = (
+        f"metastore service at thrift://127.0.0.1:{found.port}, process {found.pid}"
+        if found
+        else ""
+    )
+    typer.echo(here or "no metastore service runs here")
     raise typer.Exit(0 if found else 1)

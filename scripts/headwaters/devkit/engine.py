@@ -10,8 +10,8 @@ from pathlib import Path
 import pyspark
 
 from headwaters.devkit.servers import end, starting
+from headwaters.platform import hive_metastore, metastore
 from headwaters.platform import lake as lakes
-from headwaters.platform import metastore
 from headwaters.platform.engine import DEFAULT_PORT, Engine, find, record
 from headwaters.platform.project import Project
 from headwaters.platform.spark_driver import driver_settings
@@ -33,6 +33,7 @@ def start(
     lakes.enter(lake)
     if (running := find(lake)) is not None:
         return running
+    spark, outside = hive_metastore.enter(project.spark_settings(), lake, project.root)
     lock = metastore.hold(lake, "headwaters engine")
     token = secrets.token_urlsafe(32)
     log = lake / "logs" / "engine.log"
@@ -43,7 +44,7 @@ def start(
         with (
             log.open("wb") as output,
             starting(
-                lambda free: _command(project, free, settings or {}),
+                lambda free: _command(lake, free, spark, settings or {}),
                 "the engine",
                 output,
                 patience,
@@ -55,7 +56,7 @@ def start(
             ) as (pid, chosen),
         ):
             metastore.sign(lock, "headwaters engine", pid)  # the server has inherited the lock
-            engine = Engine(pid, chosen, token)
+            engine = Engine(pid, chosen, token, outside is not None)
             engine.remember(record(lake))
     finally:
         metastore.release(lake)
@@ -71,9 +72,9 @@ def stop(project: Project) -> Engine | None:
     return engine
 
 
-def _command(project: Project, port: int, more: Mapping[str, str]) -> list[str]:
+def _command(lake: Path, port: int, spark: Mapping[str, str], more: Mapping[str, str]) -> list[str]:
     settings = {
-        **driver_settings(project.lake / "logs", project.spark_settings()),
+        **driver_settings(lake / "logs", spark),
         "spark.sql.catalogImplementation": "hive",
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(port),

@@ -22,6 +22,8 @@ class Engine(Server):
     """A running engine."""
 
     token: str = field(default="", repr=False)
+    # its metastore is outside the lake, so other Sparks may work on the lake
+    shares_metastore: bool = False
 
     @property
     def address(self) -> str:

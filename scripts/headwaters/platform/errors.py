@@ -61,7 +61,8 @@ def server_ended() -> WorkError:
     return WorkError(
         "HW_SPARK_ENDED",
         "the Spark server no longer answers: see its log, and whether the system ran out of memory."
-        " `headwaters engine start` starts the engine of a lake again. The next run resumes",
+        " Start it again: `headwaters engine start` does it for a lake, and a cluster has its own "
+        "command. The next run resumes",
     )
 
 

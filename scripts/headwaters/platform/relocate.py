@@ -20,7 +20,7 @@ from typing import Any
 from pyspark import SparkConf
 from pyspark.java_gateway import launch_gateway
 
-from headwaters.platform import atomic_write, metastore
+from headwaters.platform import atomic_write, hive_metastore, metastore
 from headwaters.platform import lake as lakes
 from headwaters.platform.checkpoint import Checkpoint
 from headwaters.platform.errors import UserError
@@ -56,6 +56,12 @@ def relocate(project: Project, dry_run: bool = True) -> list[str]:
     os.umask(lakes.umask())
     if not lake.is_dir():
         raise UserError("HW_RELOCATION", f"there is no lake {lake}")
+    if named := project.spark_settings().get(hive_metastore.SETTING):
+        raise UserError(
+            "HW_RELOCATION",
+            f"the metastore of the lake {lake} is {named}, and relocate changes an embedded one: "
+            "run `headwaters metastore move --to derby` first",
+        )
     with ExitStack() as held:
         metastore.hold(lake, "headwaters relocate")
         held.callback(metastore.release, lake)

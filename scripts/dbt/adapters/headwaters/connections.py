@@ -17,9 +17,10 @@ from dbt.adapters.contracts.connection import Connection, ConnectionState
 from dbt.adapters.spark.connections import SparkConnectionManager, SparkCredentials
 from dbt_common.exceptions import DbtRuntimeError
 
-from headwaters.platform import object_store
+from headwaters.platform import hive_metastore, object_store
 from headwaters.platform.errors import UserError
 from headwaters.platform.fields import text_of
+from headwaters.platform.hive_metastore import SETTING
 from headwaters.platform.lake import home
 from headwaters.platform.spark_mistakes import SqlText
 from headwaters.runs.client_rows import ClientRows
@@ -56,14 +57,16 @@ _FILES = {
 
 @dataclass
 class HeadwatersCredentials(SparkCredentials):
-    """A target of `type: headwaters`: the keys of dbt-spark, and `lake`.
+    """A target of `type: headwaters`: the keys of dbt-spark, `lake` and `metastore`.
 
     `lake` is the folder of the tables, the metastore and the logs of a Spark inside the process
     (default: HEADWATERS_LAKE, or `lake` in the project), unless `server_side_parameters` name other
-    paths. `method` is `session` by default.
+    paths. `metastore` names one outside the lake (default: HEADWATERS_METASTORE, or the embedded
+    one). `method` is `session` by default.
     """
 
     lake: str | None = None
+    metastore: str | None = None
 
     @classmethod
     def __pre_deserialize__(cls, data: Any) -> Any:
@@ -117,7 +120,10 @@ class HeadwatersCredentials(SparkCredentials):
                 )
         object_store.check(given, "the target")
         self.server_side_parameters = given = {**given, **_FILES}
-        if self.method == "session" and "spark.remote" not in given:
+        is_own = self.method == "session" and "spark.remote" not in given
+        if named := metastore_of(self.metastore or "", given, is_own):
+            given[SETTING] = named
+        if is_own:
             self.server_side_parameters = {**defaults(Path(self.lake), given), **given}
 
     @property
@@ -142,13 +148,46 @@ def defaults(lake: Path, given: Mapping[str, str]) -> dict[str, str]:
     added |= object_store.defaults(given, os.environ)
     if given.get("spark.master", "local").startswith("local"):
         added |= _ALONE
-    elsewhere = ("spark.hadoop.hive.metastore.uris", "spark.sql.catalogImplementation")
+    elsewhere = ("spark.hadoop.hive.metastore.uris", "spark.sql.catalogImplementation", SETTING)
     if not any(name in given for name in elsewhere):
         added |= {
             DERBY: f"jdbc:derby:;databaseName={lake / 'metastore'};create=true",
             "spark.hadoop.hive.metastore.disallow.incompatible.col.type.changes": "false",
         }
     return added
+
+
+def metastore_of(key: str, given: Mapping[str, str], is_own: bool) -> str:
+    """Return the name of a target's metastore outside the lake, without its password, or ''.
+
+    `key` is the output's. HEADWATERS_METASTORE counts only for a Spark inside the process. Raises
+    UserError for a text that names none, a password in the profile, or a second metastore.
+    """
+    environment = os.environ.get(hive_metastore.VARIABLE, "")
+    named = key or (environment if is_own else "")
+    hive_metastore.parse(named, os.environ)
+    address = hive_metastore.without_password(named)
+    if named in ("", "derby"):
+        return ""
+    if not is_own:
+        raise UserError(
+            "HW_PROFILE",
+            f"the target has the metastore {address}, and its Spark elsewhere has its own: remove "
+            "`metastore` from the target",
+        )
+    if address != named and named != environment:
+        raise UserError(
+            "HW_PROFILE",
+            f"the target's metastore {address} has its password in the profile: remove it, and set "
+            f"{hive_metastore.PASSWORD}",
+        )
+    for other in (DERBY, "spark.hadoop.hive.metastore.uris"):
+        if other in given:
+            raise UserError(
+                "HW_PROFILE",
+                f"the target has two metastores, {address} and that of {other}: remove one",
+            )
+    return address
 
 
 def derby_folder(settings: Mapping[str, str]) -> Path | None:

@@ -36,7 +36,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField
 
-from headwaters.platform import engine, metastore, object_store
+from headwaters.platform import engine, hive_metastore, metastore, object_store
 from headwaters.platform import lake as lakes
 from headwaters.platform.delta_version import CONFLICT, CONFLICT_WITH_MAINTENANCE
 from headwaters.platform.errors import UserError, WorkError, java_ended, quiet, server_ended
@@ -159,15 +159,15 @@ def rows_of(settings: Mapping[str, str], lake: Path, sql: str) -> list[Any]:
 def is_shared(settings: Mapping[str, str], lake: Path) -> bool:
     """Return true if one Spark Connect server runs every statement on the tables of a lake.
 
-    That is the engine of the lake, which locks it.
+    That is the engine of the lake, which locks it, unless the metastore is outside the lake.
     """
     remote = settings.get("spark.remote")
     if remote is None or "spark.sql.globalTempDatabase" in settings:
         return False
-    if remote == OF_THIS_LAKE:
-        return True
     running = engine.find(lake)
-    return running is not None and running.remote == remote
+    if running is None or running.shares_metastore:
+        return running is None and remote == OF_THIS_LAKE
+    return remote in (OF_THIS_LAKE, running.remote)
 
 
 def _char(field: StructField) -> str | None:
@@ -242,9 +242,11 @@ def session_of(sessions: dict[str | None, Any], settings: Mapping[str, str], lak
         )
     if remote is not None and not engine.answers(remote):
         raise WorkError("HW_NO_SPARK", f"no Spark listens at {remote.split(';')[0]}")
-    embedded = remote is None and derby_folder(settings) is not None
+    outside = None
     if remote is None:
+        settings, outside = hive_metastore.enter(settings, lake)
         settings = driver_settings(lake / "logs", settings)
+    embedded = remote is None and derby_folder(settings) is not None
     if embedded:
         metastore.hold(lake, "dbt")
     builder = SparkSession.builder
@@ -268,10 +270,13 @@ def session_of(sessions: dict[str | None, Any], settings: Mapping[str, str], lak
         ) from None
     end_on_interrupt()  # Spark replaced the handler
     for name, location in schema:
-        if name == "Location" and (embedded or remote is not None):
+        if name == "Location" and (embedded or outside or remote is not None):
             warehouse = spark.conf.get("spark.sql.warehouse.dir")
             try:
-                lakes.check_warehouse(lake, location, str(warehouse))
+                if outside:
+                    hive_metastore.check_lake(outside, location, str(warehouse), lake)
+                else:
+                    lakes.check_warehouse(lake, location, str(warehouse))
             except UserError:
                 spark.stop()
                 raise
