@@ -138,8 +138,10 @@ def jars(
     worked = install(pyspark, java, pyspark, typer.echo)
     worked |= class_data.make(pyspark, java, Path(sys.executable), typer.echo)
     if s3:
+        from headwaters.platform.object_store import is_fetched
         from headwaters.platform.object_store import jars as jars_for_s3
 
+        worked |= not is_fetched()
         jars_for_s3(typer.echo)
     if not worked:
         typer.echo("nothing to do: the jars are those of the lock")

@@ -158,9 +158,8 @@ def jars(say: Say) -> list[Path]:
 
     Raises WorkError if they cannot be downloaded, and UserError if one was changed.
     """
-    folder = cache_folder() / f"s3a-{digest(_MODULE, _HASHES)[:12]}"
-    locked = read_hashes(_HASHES)
-    if not folder.is_dir():
+    folder, locked = _folder(), read_hashes(_HASHES)
+    if not is_fetched():
         say(f"fetching {len(locked)} jars for S3 (once)")
         fetch_locked(_MODULE, _HASHES, installed_pyspark(), find_java(), folder)
     if problem := changed_jar(folder, locked):
@@ -170,3 +169,12 @@ def jars(say: Say) -> list[Path]:
             "fetches it",
         )
     return [LOG_STORE_JAR, *(folder / name for name in locked)]
+
+
+def is_fetched() -> bool:
+    """Return true if the jars of S3A have been downloaded."""
+    return _folder().is_dir()
+
+
+def _folder() -> Path:
+    return cache_folder() / f"s3a-{digest(_MODULE, _HASHES)[:12]}"
