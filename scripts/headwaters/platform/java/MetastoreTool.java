@@ -9,6 +9,7 @@ import java.util.Map;
 import java.util.TreeSet;
 
 import org.apache.hadoop.hive.conf.HiveConf;
+import org.apache.hadoop.hive.metastore.Deadline;
 import org.apache.hadoop.hive.metastore.HiveMetaStore;
 import org.apache.hadoop.hive.metastore.IHMSHandler;
 import org.apache.hadoop.hive.metastore.ObjectStore;
@@ -47,6 +48,8 @@ public class MetastoreTool {
     public static void main(String[] args) throws Exception {
         System.setOut(System.err); // libraries print there
         try {
+            Deadline.registerIfNot(86400000L); // Hive reads partitions within one only
+            Deadline.startTimer(args[0]);
             List words = new ArrayList(java.util.Arrays.asList(args));
             String command = (String) words.remove(0);
             if (command.equals("init")) {
