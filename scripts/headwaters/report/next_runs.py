@@ -219,7 +219,7 @@ def _with_cost(
         action, reason = "follow", f"after {', '.join(after)}"
     elif after and action not in ("replace", "first build", "view", "refused"):
         reason = f"{reason}; more after {', '.join(after)}"
-    is_still = action in (*_STILL, "follow", "unknown")
+    is_still = action in (*_STILL, "follow", "unknown") or "pending" not in planned
     if planned.get("is_whole"):
         read_rows, read_bytes = _whole([states(name) for name in planned["reads"]])
     else:
@@ -247,7 +247,9 @@ def _sum(numbers: Iterable[int | None]) -> int | None:
 
 
 def _whole(states: Sequence[State | None]) -> tuple[int | None, int | None]:
-    """Return the rows and bytes of whole tables; None if a table or its count does not exist."""
+    """Return the rows and bytes of whole tables, or None if a table or its count is unknown."""
+    if not states:
+        return None, None
     rows = _sum(one.rows if one else None for one in states)
     return rows, _sum(sum(one.sizes) if one else None for one in states)
 

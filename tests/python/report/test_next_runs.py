@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from ingestion import bare_project
 from rich.console import Console
+from typer.testing import CliRunner
 
+from headwaters import cli
 from headwaters.platform.errors import UserError
 from headwaters.report import next_runs
 from headwaters.report.next_runs import ExplainedRun, PredictedCost, explained, without_plan
@@ -93,6 +95,7 @@ def test_costs_are_those_of_the_pending_commits_or_of_whole_tables(tmp_path: Pat
     )
     uncounted = [pending[0] | {"rows": None}]
     assert explained_one(plan("merge", pending=uncounted, **facts))[0] is None
+    assert explained_one(plan("first build", is_whole=True, reads=[]))[2] == PredictedCost()
     missing = plan("first build", is_whole=True, reads=["raw.orders", "raw.other"])
     assert explained_one(missing)[2] == PredictedCost(None, None, None)
 
@@ -163,3 +166,46 @@ def test_tables_elsewhere_are_one_line(tmp_path: Path) -> None:
         "dev has its tables in hdfs://lake/warehouse: choose another target with --target, or run "
         "`dbt run-operation explain_refresh`, which asks Spark for one model"
     )
+
+
+def test_the_command_explains_a_project_without_java(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = SmallLake(tmp_path)
+    orders = lake.write("raw.orders", {"id": [1, 2, 3], "n": [4, 5, 6]}, ago(hours=3))
+    lake.set("raw.orders", ago(hours=2), delta__enableChangeDataFeed="true")
+    models = tmp_path / "models"
+    models.mkdir()
+    (models / "raw.yml").write_text("sources: [{name: raw, tables: [{name: orders}]}]\n")
+    incremental = "{{ config(materialized='incremental', incremental_strategy='auto') }}\n"
+    for name, sql in {
+        "copied": incremental + "select id, n from {{ source('raw', 'orders') }}",
+        "drawn": incremental + "select id, rand() as n from {{ source('raw', 'orders') }}",
+        "later": incremental + "select id from {{ ref('copied') }}",
+        "whole": "{{ config(materialized='table') }}\nselect id from {{ ref('copied') }}",
+    }.items():
+        (models / f"{name}.sql").write_text(sql)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HEADWATERS_LAKE", raising=False)
+    for name, folder in {"PATH": "bin", "JAVA_HOME": "bin", "DBT_LOG_PATH": "logs"}.items():
+        monkeypatch.setenv(name, str(tmp_path / folder))
+
+    def ran(*options: str) -> tuple[int, list[list[str]]]:
+        done = CliRunner().invoke(cli.app, ["explain", "--check", *options])
+        return done.exit_code, [line.split() for line in done.stdout.splitlines()]
+
+    title = ["model", "next", "run", "changed", "reads", "writes", "rows", "why"]
+    read = ["first", "build", str(size(orders)), "Bytes", "first", "run"]
+    code, lines = ran("--exclude", "drawn")
+    assert (code, lines) == (
+        0,
+        [
+            title,
+            ["copied", *read],
+            ["later", "first", "build", "first", "run"],
+            ["whole", "replace", "materialized:", "table"],
+        ],
+    )
+    code, lines = ran("--select", "drawn")
+    assert (code, lines[0]) == (1, title)
+    assert lines[1][:3] == ["drawn", "refused", "[HW_NONDETERMINISTIC]"]
