@@ -228,6 +228,19 @@ FORMS: dict[str, list[SqlForm]] = {
             "select sum(amount) as s, count(*) as n from orders",
         ),
         SqlForm(
+            "`count(distinct …)`, `avg` of all rows",
+            "hidden tables",
+            "A hidden table keeps the distinct values, or sums and counts of parts.",
+            "select count(distinct customer_id) as n from orders",
+        ),
+        SqlForm(
+            "`limit` over groups",
+            "hidden tables",
+            "A hidden table keeps the groups, and the run takes the first of them.",
+            "select customer_id, sum(amount) as s from orders group by customer_id"
+            " order by s desc, customer_id limit 3",
+        ),
+        SqlForm(
             "`cube`, `rollup`, sets without a common column",
             "hidden tables",
             "A hidden table keeps the groups by all columns, and the run adds them up.",
@@ -264,16 +277,16 @@ FORMS: dict[str, list[SqlForm]] = {
             " on f.customer_id = o.customer_id group by f.first",
         ),
         SqlForm(
-            "ranks of all rows, `limit`",
+            "ranks of all rows, `limit` without groups",
             "replaced",
             "Each row may move all others.",
             "select id, rank() over (order by amount desc) as place from orders",
         ),
         SqlForm(
-            "`count(distinct …)`, `avg` of all rows",
+            "`stddev`, `percentile`, `sum(distinct …)` of all rows",
             "replaced",
             "The totals of parts do not add up.",
-            "select count(distinct customer_id) as n from orders",
+            "select stddev(customer_id) as n from orders",
         ),
         SqlForm(
             "`with recursive`",

@@ -47,6 +47,9 @@ Place = tuple[str, str]
 # Limits of the search: keys, and roles of inputs for each key.
 MOST_KEYS = 32
 MOST_ROLES = 32
+# Proofs that are tried for a query, and for each hidden query. The eighth proof succeeds or none.
+MOST_PROOFS = 48
+MOST_PROOFS_OF_STAGE = 12
 # Codes for queries that the analysis does not understand but Spark may.
 _UNREAD = ("HW_NOT_UNDERSTOOD", "HW_NO_SUCH_COLUMN")
 # How rows are traced: by the optional side of outer joins, and through windows by all columns.
@@ -132,31 +135,58 @@ def _replaced(question: Question, reason: Refused | None) -> Derivation:
 def _derivation(question: Question, text: dialect.Text) -> Derivation:
     tree = text.tree
     unproven: list[Refused] = []
+    untraced: list[Refused] = []
     best: tuple[tuple[int, bool], Derivation] | None = None
     whole = WholeQuery(question, text)
-    for derived in _derived(question, tree, whole, unproven):
-        # prefer more followed inputs, then a key that identifies the rows
-        rank = _unfollowed(derived.inputs, question), not derived.unique_key
-        if best is None or rank < best[0]:
-            best = rank, derived
-        # the roles do not affect which columns identify the rows
-        if best[0] == (0, False) or (best[0] == (0, True) and not whole.unique_key):
-            break
-    left = len(question.inputs) if best is None else best[0][0]
-    # every rule book refuses an order that lets rows tie
-    if left and not (whole.refused and whole.refused.code == "HW_NONDETERMINISTIC"):
+    tracing = _Traces(question, tree)
+    # the fewest inputs that a way can leave unfollowed
+    least = len(question.without_feed - question.constant)
+
+    def prefer(found: Derivation | None) -> None:
+        """Prefer more followed inputs, then a key that identifies the rows, then the first way."""
+        nonlocal best
+        if found is not None:
+            rank = _unfollowed(found.inputs, question), not found.unique_key
+            best = (rank, found) if best is None or rank < best[0] else best
+
+    def left() -> int:
+        return len(question.inputs) if best is None else best[0][0]
+
+    def read_by_keys(derived: Iterable[Derivation]) -> None:
+        for found in derived:
+            prefer(found)
+            # the roles do not affect which columns identify the rows
+            rank = best[0] if best is not None else None
+            if rank == (0, False) or (rank == (0, True) and not whole.unique_key):
+                break
+
+    def trace(is_whole: bool) -> None:
+        # every rule book refuses an order that lets rows tie
+        if left() and not (whole.refused and whole.refused.code == "HW_NONDETERMINISTIC"):
+            try:
+                found = tracing.derivation(left(), is_whole)
+            except Refused as refused:
+                untraced.append(refused)
+            else:
+                prefer(found)
+                if found is not None:
+                    untraced.clear()
+
+    # ways that follow every input come first, because trying the others takes many proofs
+    followed, others = itertools.tee(_candidates(question, whole, unproven))
+    every = (found for found in followed if _unfollowed(found[1], question) <= least)
+    read_by_keys(_derived(question, tree, whole, every, unproven))
+    trace(is_whole=True)
+    if left():
         try:
-            traced = traced_derivation(question, tree, left)
-            best = (traced and ((_unfollowed(traced.inputs, question), False), traced)) or best
-        except Refused as refused:
-            unproven.append(refused)
-    left = len(question.inputs) if best is None else best[0][0]
-    if left:
-        try:
-            staged = staged_derivation(question, whole, left)
-            best = (staged and ((_unfollowed(staged.inputs, question), False), staged)) or best
+            prefer(staged_derivation(question, whole, left()))
         except Exception as error:
-            unproven.append(unforeseen(error))
+            untraced.append(unforeseen(error))
+    if left() > least:
+        some = (found for found in others if _unfollowed(found[1], question) > least)
+        read_by_keys(_derived(question, tree, whole, some, unproven))
+        trace(is_whole=False)
+    unproven += untraced
     if not unproven and whole.is_across_rows and (best is None or best[0][0]):
         unproven += _refusals(question, tree)
     if best is None:
@@ -171,18 +201,14 @@ def _derivation(question: Question, text: dialect.Text) -> Derivation:
 
 
 def _derived(
-    question: Question, tree: exp.Query, whole: WholeQuery, unproven: list[Refused]
+    question: Question,
+    tree: exp.Query,
+    whole: WholeQuery,
+    candidates: Iterable[tuple[str, Sequence[Input]]],
+    unproven: list[Refused],
 ) -> Iterator[Derivation]:
-    """Yield the proven candidates, those that follow every input first: one of them may suffice.
-
-    Candidates that follow equally many inputs keep their order, cheapest first.
-    """
-    followed, others = itertools.tee(_candidates(question, whole, unproven))
-    every = itertools.chain(
-        (found for found in followed if not _unfollowed(found[1], question)),
-        (found for found in others if _unfollowed(found[1], question)),
-    )
-    for strategy, candidate in every:
+    """Yield the proven candidates."""
+    for strategy, candidate in itertools.islice(candidates, MOST_PROOFS):
         try:
             relation = proven(
                 tree,
@@ -207,55 +233,81 @@ def traced_derivation(question: Question, tree: exp.Query, below: int) -> Deriva
 
     Raises Refused.
     """
-    names = [
-        source.name
-        for source in question.inputs
-        if source.name not in question.constant and source.name not in question.without_feed
-    ]
-    if names:
-        refuse_one_group(tree)
-    chosen = itertools.chain.from_iterable(
-        itertools.combinations(names, many) for many in range(len(names), 0, -1)
-    )
-    refused: Refused | None = None
-    on_nulls = on_windows = False
-    across: set[str] = set()
-    for followed, (nulls, windows) in itertools.islice(
-        itertools.product(chosen, _MODES), MOST_ROLES * 2
-    ):
-        if (nulls, windows) == _MODES[0]:
-            on_nulls = on_windows = False
-        if (nulls and not on_nulls) or (windows and not on_windows):
-            continue
-        if not across.isdisjoint(followed):
-            continue
-        inputs = tuple(
-            replace(source, kind="affected" if source.name in followed else "lookup")
+    traces = _Traces(question, tree)
+    try:
+        found = traces.derivation(below, is_whole=True)
+    except Refused:
+        found = None
+    return found or traces.derivation(below, is_whole=False)
+
+
+class _Traces:
+    """The ways of a query by leads, tried in two steps: all inputs followed, or some of them."""
+
+    def __init__(self, question: Question, tree: exp.Query) -> None:
+        """Start without readings."""
+        self._question, self._tree = question, tree
+        self._names = [
+            source.name
             for source in question.inputs
+            if source.name not in question.constant and source.name not in question.without_feed
+        ]
+        # inputs that no choice of roles can follow
+        self._across: set[str] = set()
+        self._refused: Refused | None = None
+
+    def derivation(self, below: int, is_whole: bool) -> Derivation | None:
+        """Return the way that follows most inputs, if it leaves fewer than `below`.
+
+        Raises Refused, with the first reason of both steps.
+        """
+        question = self._question
+        if self._names:
+            refuse_one_group(self._tree)
+        most = len(self._names)
+        sizes = range(most, most - 1, -1) if is_whole else range(most - 1, 0, -1)
+        chosen = itertools.chain.from_iterable(
+            itertools.combinations(self._names, many) for many in sizes if many
         )
-        if _unfollowed(inputs, question) >= below:
-            break
-        rules = TracedRules(nulls, windows)
-        try:
-            relation = Reader(inputs, rules, question.allowed, question.functions).read(tree)
-            unique_key = tuple(question.unique_key) or _unique_key(relation)
-            key = _key_of_leads(rules, relation, unique_key, tree)
-            leads = rules.leads_of(relation, key, tree)
-        except Refused as error:
-            refused = refused or error
-            if windows or not rules.depends_on_windows:
-                across |= rules.across
-        except Exception as error:
-            refused = refused or unforeseen(error)
-        else:
-            # an input that the query never reads does not count
-            if set(leads) == set(followed):
-                return Derivation("affected_keys", unique_key, inputs, None, leads, key)
-        on_nulls |= rules.depends_on_nulls
-        on_windows |= rules.depends_on_windows
-    if refused is not None:
-        raise refused
-    return None
+        on_nulls = on_windows = False
+        for followed, (nulls, windows) in itertools.islice(
+            itertools.product(chosen, _MODES), MOST_ROLES * 2
+        ):
+            if (nulls, windows) == _MODES[0]:
+                on_nulls = on_windows = False
+            if (nulls and not on_nulls) or (windows and not on_windows):
+                continue
+            if not self._across.isdisjoint(followed):
+                continue
+            inputs = tuple(
+                replace(source, kind="affected" if source.name in followed else "lookup")
+                for source in question.inputs
+            )
+            if _unfollowed(inputs, question) >= below:
+                break
+            rules = TracedRules(nulls, windows)
+            try:
+                relation = Reader(inputs, rules, question.allowed, question.functions).read(
+                    self._tree
+                )
+                unique_key = tuple(question.unique_key) or _unique_key(relation)
+                key = _key_of_leads(rules, relation, unique_key, self._tree)
+                leads = rules.leads_of(relation, key, self._tree)
+            except Refused as error:
+                self._refused = self._refused or error
+                if windows or not rules.depends_on_windows:
+                    self._across |= rules.across
+            except Exception as error:
+                self._refused = self._refused or unforeseen(error)
+            else:
+                # an input that the query never reads does not count
+                if set(leads) == set(followed):
+                    return Derivation("affected_keys", unique_key, inputs, None, leads, key)
+            on_nulls |= rules.depends_on_nulls
+            on_windows |= rules.depends_on_windows
+        if self._refused is not None:
+            raise self._refused
+        return None
 
 
 def staged_derivation(question: Question, whole: WholeQuery, below: int) -> Derivation | None:
@@ -309,19 +361,34 @@ def _stage(
         traced = _Traced(question, tree, reader)
     except Refused:
         return None
-    for key in itertools.islice(traced.keys(), MOST_KEYS):
-        for inputs in itertools.islice(traced.roles(key), MOST_ROLES):
-            if _unfollowed(inputs, question):
-                break
-            try:
-                relation = proven(
-                    tree, inputs, "keyed", (), (), question.functions, question.follows_ties
-                )
-            except Refused:
-                continue
-            if unique_key := _unique_key(relation):
-                return Stage(question.sql, unique_key, tuple(inputs)), relation
-    return None
+    # equal values may differ, so no table preserves them for the rest
+    if any(column.type in ("double", "float") for column in traced.relation.columns):
+        return None
+    followed = (
+        inputs
+        for key in itertools.islice(traced.keys(), MOST_KEYS)
+        for inputs in itertools.islice(traced.roles(key), MOST_ROLES)
+        if not _unfollowed(inputs, question)
+    )
+    for inputs in itertools.islice(followed, MOST_PROOFS_OF_STAGE):
+        try:
+            relation = proven(
+                tree, inputs, "keyed", (), (), question.functions, question.follows_ties
+            )
+        except Refused:
+            continue
+        if unique_key := _unique_key(relation):
+            return Stage(question.sql, unique_key, tuple(inputs)), relation
+    unique_key = _unique_key(traced.relation)
+    if not unique_key:
+        return None
+    try:
+        led = _Traces(replace(question, unique_key=unique_key), tree).derivation(1, is_whole=True)
+    except Refused:
+        return None
+    if led is None:
+        return None
+    return Stage(question.sql, unique_key, led.inputs, led.leads, led.key), traced.relation
 
 
 def _key_of_leads(

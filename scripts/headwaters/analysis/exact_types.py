@@ -23,6 +23,9 @@ _COLLATED = re.compile(
     r"\b(?:string|char|varchar)(?:\s*\(\s*\d+\s*\))?\s+collate\s+(?!utf8_binary\b)", re.IGNORECASE
 )
 _SAME = {"string", "binary", "boolean", "date", "timestamp", "timestamp_ntz"}
+_COUNTS = {"count", "count_if"}
+_AVERAGES = {"avg", "mean"}
+_DEVIATIONS = {"std", "stddev", "stddev_pop", "stddev_samp", "var_pop", "var_samp", "variance"}
 _CHOICES = {"coalesce", "nvl", "ifnull", "if"}
 # Functions that return the type of their argument.
 SAME_NUMBER = {"abs", "negative", "positive"}
@@ -106,6 +109,20 @@ def sum_type(type: str | None) -> str | None:
         return "bigint"
     found = decimal_of(type)
     return f"decimal({min(found[0] + 10, _LARGEST)},{found[1]})" if found else None
+
+
+def aggregate_type(name: str, type: str | None) -> str | None:
+    """Return the type of an aggregate of such values; None if unknown."""
+    if name == "sum":
+        return sum_type(type)
+    if name in _COUNTS:
+        return "bigint"
+    if name in _DEVIATIONS or (name in _AVERAGES and type in (*_DIGITS, "double", "float")):
+        return "double"
+    found = decimal_of(type) if name in _AVERAGES else None
+    if found is None:
+        return None
+    return f"decimal({min(found[0] + 4, _LARGEST)},{min(found[1] + 4, _LARGEST)})"
 
 
 def type_of(node: exp.Expr, parts: Sequence[str | None]) -> str | None:

@@ -15,11 +15,11 @@ from sqlglot.helper import ensure_list
 
 from headwaters.analysis import dialect, value_bounds
 from headwaters.analysis.exact_types import (
+    aggregate_type,
     is_collated,
     is_exact,
     is_exact_cast,
     is_odd_cast,
-    sum_type,
     type_of,
     type_of_cast,
 )
@@ -499,7 +499,8 @@ class Expressions(ABC):
         is_sum = name == "sum" and len(parts) == 1
         made = Value(
             weight,
-            type=sum_type(parts[0].type) if is_sum else _type_of_chosen(name, arguments),
+            type=_type_of_chosen(name, arguments)
+            or aggregate_type(name, arguments[0].type if arguments else None),
             is_filled=name == "count" or (is_sum and parts[0].is_filled and is_plain),
             most=value_bounds.of_sum(parts[0]) if self._is_sum else None,
         )

@@ -9,13 +9,14 @@ from typing import Any
 
 from headwaters.analysis import dialect, equivalence, query_change, used_names
 from headwaters.analysis.declared_keys import keys_of, plain
-from headwaters.analysis.derive import Question, derive
+from headwaters.analysis.derive import Derivation, Question, derive
 from headwaters.analysis.exact_types import is_collated
 from headwaters.analysis.expectations import expectations_of
 from headwaters.analysis.proof import prove, prove_derived
 from headwaters.analysis.refusal import Refused, unforeseen
 from headwaters.analysis.relations import Input
 from headwaters.analysis.sql_text import line_in
+from headwaters.analysis.stages import Stage
 from headwaters.analysis.strategies import strategy_of
 from headwaters.analysis.unreadable import unlisted
 from headwaters.platform.nodes import Config, Node, as_tuple, table_name
@@ -76,7 +77,7 @@ def derivation(
     - `leads`: None, or the `key` that changed rows are traced to, and for each input its name in
       SQL and the `sql` of the affected keys.
     - `stages`: None, or the `names` that stand for sources in SQL, `rest`, and `tables`, each
-      with `sql`, `unique_key` and `inputs`.
+      with `sql`, `unique_key`, `inputs` and `leads`.
     - `reason`: None, or why a change of some inputs replaces the table.
     - `ties`: the expressions whose order lets rows of a key tie.
     - `unread`: None, or why the analysis does not understand the SQL. Spark then has to list the
@@ -120,15 +121,7 @@ def derivation(
         "strategy": derived.strategy,
         "unique_key": list(derived.unique_key),
         "inputs": _roles(derived.inputs),
-        "leads": {
-            "key": list(derived.key),
-            "inputs": {
-                source.source: {"name": source.name, "sql": derived.leads.get(source.name)}
-                for source in derived.inputs
-            },
-        }
-        if derived.leads
-        else None,
+        "leads": _leads(derived),
         "stages": {
             "names": {source.name: source.source for source in derived.inputs},
             "rest": derived.rest,
@@ -137,6 +130,7 @@ def derivation(
                     "sql": stage.sql,
                     "unique_key": list(stage.unique_key),
                     "inputs": _roles(stage.inputs),
+                    "leads": _leads(stage),
                 }
                 for stage in derived.stages
             ],
@@ -226,6 +220,19 @@ def _kept(sql: str, config: Config) -> str:
     """
     met = [f"coalesce({it.expression}, false)" for it in expectations_of(config) if it.drops]
     return f"select * from ({sql}\n) where {' and '.join(met)}" if met else sql
+
+
+def _leads(derived: Derivation | Stage) -> dict[str, Any] | None:
+    """Return the key that changed rows are traced to, and the queries of the affected keys."""
+    if not derived.leads:
+        return None
+    return {
+        "key": list(derived.key),
+        "inputs": {
+            source.source: {"name": source.name, "sql": derived.leads.get(source.name)}
+            for source in derived.inputs
+        },
+    }
 
 
 def _roles(inputs: Sequence[Input]) -> dict[str, dict[str, Any]]:

@@ -54,6 +54,8 @@ from headwaters.platform import spark_version
 _readings = itertools.count(1)
 # The most joins that are tried to find an order for comma joins.
 _MOST_JOINS = 100
+# The most known keys of a join, which may double them.
+_MOST_UNIQUE = 32
 
 _SELECT = {
     *("with_", "expressions", "distinct", "from_", "joins", "laterals", "where", "group"),
@@ -233,8 +235,9 @@ class Reader(Expressions):
 
         `where` is the condition of the WHERE clause.
         """
-        if where is not None and len(items) > 1 and all(map(_is_product, items[1:])):
-            return self._product(items, names, outer, where)
+        crossed = len(list(itertools.takewhile(_is_product, reversed(items[1:]))))
+        if where is not None and crossed:
+            return self._product(items, crossed, names, outer, where)
         scope = Scope(Relation(()), [], (), outer, names=names)
         for number, item in enumerate(items):
             join = item if isinstance(item, exp.Join) else None
@@ -267,31 +270,40 @@ class Reader(Expressions):
         return scope
 
     def _product(
-        self, items: Sequence[exp.Expr], names: Names, outer: Scope | None, where: exp.Expr
+        self,
+        items: Sequence[exp.Expr],
+        crossed: int,
+        names: Names,
+        outer: Scope | None,
+        where: exp.Expr,
     ) -> Scope:
-        """Read relations listed by commas or CROSS JOIN, which WHERE joins in any order.
+        """Read relations, of which WHERE joins the last `crossed` in any order.
 
-        A relation is joined when an equality leads to it. A rule book may take one order and refuse
-        another.
+        They follow commas or CROSS JOIN, and are joined with the relation before them. A relation
+        is joined when an equality leads to it. A rule book may take one order and refuse another.
         """
-        nodes = [item.this if isinstance(item, exp.Join) else item for item in items]
-        sources = [self._source(node, names, outer) for node in nodes]
+        first = self._from(items[:-crossed], names, outer)
+        first.outer = None
+        items = [items[0], *items[-crossed:]]
+        nodes = [item.this for item in items if isinstance(item, exp.Join)]
+        sources = [first, *(self._source(node, names, outer) for node in nodes)]
         visible = tuple(column for source in sources for column in source.visible)
         tables = [table for source in sources for table in source.tables]
         is_open = any(source.is_open for source in sources)
         every = Scope(Relation(visible), tables, visible, outer, is_open, names=names)
         equal = [pair for node in implied(where) if (pair := self._equal(node, every))]
         budget = iter(range(_MOST_JOINS))
+        of_sources = [source.relation.ids for source in sources]
 
         def joined(scope: Scope | None, left: Sequence[int]) -> Scope:
             """Return the scope joined with the rest, trying the linked relations in turn."""
             if scope is not None and not left:
                 return scope
+            ids = scope.relation.ids if scope is not None else frozenset[int]()
             linked = [
                 n
                 for n in left
-                if scope is not None
-                and any(_links(pair, scope.relation, sources[n].relation) for pair in equal)
+                if scope is not None and any(_links(pair, ids, of_sources[n]) for pair in equal)
             ]
             refused: Refused | None = None
             for chosen in linked or left:
@@ -543,11 +555,8 @@ class Reader(Expressions):
         shared = self._shared(left, right, join)
         self._compared(itertools.chain.from_iterable(shared), join)
         equal = [Equal(one, other, False) for one, other in shared]
-        equal += [
-            _turned(pair, left.relation)
-            for pair in known
-            if _links(pair, left.relation, right.relation)
-        ]
+        sides = (left.relation.ids, right.relation.ids)
+        equal += [_turned(pair, left.relation) for pair in known if _links(pair, *sides)]
         condition = join.args.get("on")
         if condition is not None:
             for conjunct in implied(condition):
@@ -1044,10 +1053,10 @@ def _is_product(item: exp.Expr) -> bool:
     )
 
 
-def _links(pair: Equal, left: Relation, right: Relation) -> bool:
-    """Return true if the equality connects columns of these two relations."""
-    ids = {pair.left.id, pair.right.id}
-    return bool(ids & left.ids) and bool(ids & right.ids)
+def _links(pair: Equal, left: frozenset[int], right: frozenset[int]) -> bool:
+    """Return true if the equality connects columns of two relations, by their ids."""
+    one, other = pair.left.id, pair.right.id
+    return (one in left or other in left) and (one in right or other in right)
 
 
 def _without(columns: Iterable[Column], named: Collection[int]) -> list[Column]:
@@ -1126,7 +1135,17 @@ def _unique_of_join(
         found += of_right if side == "inner" else right.unique
     if side == "inner":
         found += [one | other for one in of_left for other in of_right]
-    return tuple(dict.fromkeys(found))
+    every = tuple(dict.fromkeys(found))
+    return every if len(every) <= _MOST_UNIQUE else _smallest(every)
+
+
+def _smallest(keys: Iterable[frozenset[int]]) -> tuple[frozenset[int], ...]:
+    """Return keys that contain no other key, from which they would follow."""
+    found: list[frozenset[int]] = []
+    for key in sorted(keys, key=len):
+        if len(found) < _MOST_UNIQUE and not any(other <= key for other in found):
+            found.append(key)
+    return tuple(found)
 
 
 # The id of a column that would identify the rows of a relation.

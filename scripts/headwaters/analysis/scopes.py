@@ -15,6 +15,8 @@ from headwaters.analysis import dialect
 from headwaters.analysis.relations import Column, Relation, Weight, new_id
 from headwaters.platform import spark_version
 
+GROUPING_SETS = (exp.Rollup, exp.Cube, exp.GroupingSets)
+
 
 class Value(NamedTuple):
     """The known properties of an expression; `column` if it is exactly that column.
@@ -157,6 +159,24 @@ def is_grouped(node: exp.Select) -> bool:
     return bool(node.args.get("group") or node.args.get("having")) or any(
         True for found in node.expressions for _ in aggregates(found)
     )
+
+
+def is_of_sets(group: exp.Expr) -> bool:
+    """Return true for a GROUP BY with ROLLUP, CUBE or GROUPING SETS."""
+    return bool(group.args.get("rollup") or group.args.get("cube")) or any(
+        isinstance(node, GROUPING_SETS) for node in group.expressions
+    )
+
+
+def parts_of_sets(node: exp.Expr) -> Iterator[exp.Expr]:
+    """Yield the expressions of a grouping set, or the node itself."""
+    if isinstance(node, (*GROUPING_SETS, exp.Tuple)):
+        for part in node.expressions:
+            yield from parts_of_sets(part)
+    elif isinstance(node, exp.Paren):
+        yield from parts_of_sets(node.this)
+    else:
+        yield node
 
 
 def aggregates(node: exp.Expr, around: Collection[int] | None = None) -> Iterator[exp.Expr]:

@@ -1,14 +1,18 @@
 """The cut of a query at the limit of key locality: hidden tables below, the rest above.
 
-A *hidden query* is a query below a cut that groups rows or makes them distinct. The rules for keys
-prove that it can be maintained incrementally. The *rest* is the query that reads the tables of its
-hidden queries instead, and is computed in full. There are three cuts:
+A *hidden query* is a query below a cut that groups rows or makes them distinct. The rules for keys,
+or those of traced rows, prove that it can be maintained incrementally. The *rest* is the query that
+reads the tables of its hidden queries instead, and is computed in full.
+There are four cuts:
 
 - a query in brackets that groups or is DISTINCT becomes a hidden query unchanged;
 - aggregates of all rows become aggregates over a hidden query, which groups them by a column;
-  those of CUBE, ROLLUP and GROUPING SETS over one that groups by all of their columns;
-- a grouping query with a window or a subquery in its select list or HAVING reads its groups from a
-  hidden query.
+- a grouping query with a window or a subquery in its select list or HAVING, or with a LIMIT, reads
+  its groups from a hidden query;
+- so does one with grouping sets, which aggregates the groups of all columns again.
+
+A LIMIT is in the rest, so its rows are chosen among all groups, as in a full refresh. Where rows
+tie, the choice is that of one computation of the whole table, and so one that Spark could make.
 
 Texts are cut out of the query's own text, at positions that the tree knows. If a text does not
 parse to its part of the tree, it is not cut. No SQL is generated from a tree, because that would
@@ -22,7 +26,7 @@ import functools
 import itertools
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter
 
 from sqlglot import TokenType, exp
@@ -30,9 +34,18 @@ from sqlglot.helper import ensure_list
 from sqlglot.tokenizer_core import Token
 
 from headwaters.analysis import dialect
+from headwaters.analysis.exact_types import decimal_of
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import Input, Relation
-from headwaters.analysis.scopes import aggregates, is_grouped, parts_of, unwrapped
+from headwaters.analysis.scopes import (
+    GROUPING_SETS,
+    aggregates,
+    is_grouped,
+    is_of_sets,
+    parts_of,
+    parts_of_sets,
+    unwrapped,
+)
 from headwaters.platform.spark_version import ANY_AGGREGATES
 
 # The prefix of a hidden query's name in the rest. Its columns are `hw_1`, `hw_2`, …
@@ -47,6 +60,13 @@ _OPERATORS = {TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT}
 _ALL_OR_DISTINCT = {TokenType.ALL, TokenType.DISTINCT}
 # Clauses of a select that allow a cut within it.
 _CLAUSES = {"with_", "expressions", "from_", "joins", "where", "group", "having", "order"}
+_CLAUSES |= {"limit", "offset"}
+# Functions of a grouping set, not of the rows of a group.
+_OF_SETS = {"grouping", "grouping_id"}
+_WHOLE_NUMBERS = {"tinyint", "smallint", "int"}
+# Averages of decimals with more digits are not cut. A quotient has at least 24 - 14 digits more
+# than the average, so that rounding it once more gives the same for 4 billion rows.
+_MOST_DIGITS_OF_AVERAGE = 14
 # Aggregates of all rows, from those of the groups.
 _AGAIN = {
     "count": "coalesce(sum({part}), 0)",
@@ -58,17 +78,18 @@ _AGAIN = {
 }
 
 
-# The functions that name the grouping set of a row.
-_LABELS = {"grouping", "grouping_id"}
-
-
 @dataclass(frozen=True)
 class Stage:
-    """A query below a cut. Its columns are `hw_1` and so on; `unique_key` names some of them."""
+    """A query below a cut. Its columns are `hw_1` and so on; `unique_key` names some of them.
+
+    With `leads`, the changed rows of its inputs are traced to its columns `key`.
+    """
 
     sql: str
     unique_key: tuple[str, ...]
     inputs: tuple[Input, ...]
+    leads: Mapping[str, str] = field(default_factory=dict)
+    key: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -267,43 +288,57 @@ class _Cutter:
         return True
 
     def _cut_within(self, query: exp.Select) -> bool:
-        """Make a hidden query of its groups, or of parts of its one group; true on success."""
+        """Make a hidden query of its groups, or of parts of them; true on success."""
         if any(value for name, value in query.args.items() if name not in _CLAUSES):
             return False
-        clauses = self._clauses(query)
+        clauses, orders = self._clauses(query), _orders(query)
         results = list(_results(query))
-        calls = [call for part in results for call in aggregates(part, self._around_calls)]
+        every = [*results, *orders]
+        calls = [call for part in every for call in aggregates(part, self._around_calls)]
+        calls = [call for call in calls if dialect.name_of(call) not in _OF_SETS]
+        selected = [name.lower() for node in query.expressions if (name := _name(node))]
+        ordered = [column for node in orders for column in _columns(node)]
+        by_alias = [c for c in ordered if not c.table and c.name.lower() in selected]
         if (
             clauses is None
             or any(_is_wrapped(call) or id(call) in self._around for call in calls)
             or (_is_seen(query) and any(_name(node) is None for node in query.expressions))
             or _names_in_having(query) & _new_names(query)
+            or _names_in_calls(orders) & _new_names(query)
+            or any(id(node) in self._around for node in orders)
+            or any(selected.count(column.name.lower()) > 1 for column in by_alias)
             or not all(self._is_alone(found) for part in results for found in self._queries(part))
         ):
             return False
         group = query.args.get("group")
         plain = [column for part in results for column in _columns(part)]
+        plain += [column for column in ordered if not any(column is one for one in by_alias)]
         if group is None:
             return (
                 bool(calls)
                 and not plain
-                and not any(id(part) in self._around_windows for part in results)
-                and all(dialect.name_of(call) in _AGAIN for call in calls)
-                and not any(id(call) in self._around_distinct for call in calls)
+                and all(map(self._may_be_of_parts, calls))
+                and not any(id(part) in self._around_windows for part in every)
                 and any(
-                    self._cut_parts(query, clauses, by, calls) for by in self._ways(query, clauses)
+                    self._cut_parts(query, clauses, by, calls)
+                    for by in self._ways(query, clauses, calls)
                 )
             )
-        if _has_sets(group):
-            return self._cut_sets(query, clauses, group, plain, calls)
         keys = _keys(query)
+        of_sets = is_of_sets(group)
+        known = {"expressions", "rollup", "cube"} if of_sets else {"expressions"}
         return (
             bool(keys)
-            and not any(value for name, value in group.args.items() if name != "expressions")
+            and not any(value for name, value in group.args.items() if name not in known)
             and not any(node.is_star for node in query.expressions)
             and {tuple(parts_of(column)) for column in plain} <= keys.keys()
-            and any(
-                id(part) in self._around or id(part) in self._around_windows for part in results
+            and (
+                of_sets
+                or query is not self._tree
+                or _is_limited(query)
+                or any(
+                    id(part) in self._around or id(part) in self._around_windows for part in results
+                )
             )
             and self._cut_groups(query, clauses, keys, plain, calls)
         )
@@ -316,85 +351,138 @@ class _Cutter:
         plain: Sequence[exp.Column],
         calls: Sequence[exp.Expr],
     ) -> bool:
-        """Make a hidden query of the query's groups."""
+        """Make a hidden query of the query's groups; of the finest ones for grouping sets.
+
+        A group of a grouping set consists of whole groups of all columns, because it leaves out
+        columns, so its aggregates are those of parts.
+        """
+        of_sets = is_of_sets(query.args["group"])
         by = {name: self._text_of(key) for name, key in keys.items()}
-        texts = {self._text_of(node): node for node in (*keys.values(), *calls)}
-        columns = _numbered([*by.values(), *texts])
-        stage = self._proven_groups(query, clauses, by.values(), columns, texts)
+        parts = [self._parts(query, clauses, call, is_again=of_sets) for call in calls]
+        if any(part is None for part in parts):
+            return False
+        meant: dict[str, exp.Expr] = {self._text_of(key): key for key in keys.values()}
+        meant |= _meant(part for part in parts if part)
+        columns = _numbered([*by.values(), *meant])
+        stage = self._proven_groups(query, clauses, by.values(), columns, meant)
         if stage is None:
             return False
+        edits = []
+        for call, part in zip(calls, parts, strict=True):
+            text = part.text(columns, self._types[stage.sql]) if part else None
+            if text is None:
+                return False
+            edits.append((*self._place_of(call), text))
         for column in plain:
             name = f" as {_quoted(column.name)}" if column.parent is query else ""
-            self._edits.append(
-                (*self._place_of(column), f"{columns[by[tuple(parts_of(column))]]}{name}")
-            )
-        for call in calls:
-            self._edits.append((*self._place_of(call), columns[self._text_of(call)]))
-        if "having" in clauses:
+            text = f"{columns[by[tuple(parts_of(column))]]}{name}"
+            edits.append((*self._place_of(column), text))
+        if of_sets:
+            for node in query.args["group"].expressions:
+                for key in parts_of_sets(node):
+                    if isinstance(key, exp.Column):
+                        text = columns[by[tuple(parts_of(key))]]
+                        edits.append((*self._place_of(key), text))
+        elif "having" in clauses:
             begin = clauses["having"][0]
-            self._edits.append((begin, begin + len("having"), "where"))
-        self._read_stage(clauses, stage)
-        return True
-
-    def _cut_sets(
-        self,
-        query: exp.Select,
-        clauses: _Clauses,
-        group: exp.Expr,
-        plain: Sequence[exp.Column],
-        calls: Sequence[exp.Expr],
-    ) -> bool:
-        """Make a hidden query of the finest groups, which all grouping sets add up."""
-        labels = [call for call in calls if dialect.name_of(call) in _LABELS]
-        summed = [call for call in calls if call not in labels]
-        members = list(dialect.found(group, exp.Column))
-        named = [*plain, *(found for call in labels for found in dialect.found(call, exp.Column))]
-        by = {tuple(parts_of(column)): self._text_of(column) for column in members}
-        if (
-            any(dialect.found(group, exp.Literal, exp.Anonymous))
-            or not {tuple(parts_of(column)) for column in named} <= by.keys()
-            or any(dialect.name_of(call) not in _AGAIN for call in summed)
-            or any(id(call) in self._around_distinct for call in summed)
-            or any(node.is_star for node in query.expressions)
-        ):
-            return False
-        if not self._cut_summed(query, clauses, list(by.values()), summed):
-            return False
-        columns = _numbered(by.values())
-        for column in (*named, *members):
-            name = f" as {_quoted(column.name)}" if column.parent is query else ""
-            text = columns[by[tuple(parts_of(column))]]
-            self._edits.append((*self._place_of(column), f"{text}{name}"))
+            edits.append((begin, begin + len("having"), "where"))
+        self._edits += edits
+        self._read_stage(query, clauses, stage)
         return True
 
     def _cut_parts(
         self, query: exp.Select, clauses: _Clauses, by: Sequence[str], calls: Sequence[exp.Expr]
     ) -> bool:
         """Make a hidden query of parts of the one group, which are grouped by columns."""
-        return self._cut_summed(query, clauses, by, calls)
-
-    def _cut_summed(
-        self, query: exp.Select, clauses: _Clauses, by: Sequence[str], calls: Sequence[exp.Expr]
-    ) -> bool:
-        """Make a hidden query of groups by columns, and aggregate them in its place."""
-        texts = list(map(self._text_of, calls))
-        counts = [_counted(text) for call, text in zip(calls, texts, strict=True) if _is_sum(call)]
-        columns = _numbered([*by, *texts, *counts])
-        meant = dict(zip(texts, calls, strict=True))
+        parts = [self._parts(query, clauses, call, is_again=True, by=by) for call in calls]
+        if any(part is None for part in parts):
+            return False
+        meant = _meant(part for part in parts if part)
+        columns = _numbered([*by, *meant])
         stage = self._proven_groups(query, clauses, by, columns, meant)
         if stage is None:
             return False
-        types = self._types[stage.sql]
         edits = []
-        for call, text in zip(calls, texts, strict=True):
-            part, count = columns[text], columns.get(_counted(text), "")
-            if _is_sum(call) and not types[part]:
+        for call, part in zip(calls, parts, strict=True):
+            text = part.text(columns, self._types[stage.sql]) if part else None
+            if text is None:
                 return False  # of floating point numbers, or of an unknown type
-            again = _AGAIN[call.name.lower()].format(part=part, count=count, type=types[part])
-            edits.append((*self._place_of(call), again))
+            edits.append((*self._place_of(call), text))
         self._edits += edits
-        self._read_stage(clauses, stage, keeps_group=bool(query.args.get("group")))
+        self._read_stage(query, clauses, stage)
         return True
+
+    def _may_be_of_parts(self, call: exp.Expr) -> bool:
+        """Return false for an aggregate of all rows that no parts make, whatever they are."""
+        name = dialect.name_of(call)
+        if id(call) in self._around_distinct:
+            return name == "count" and bool(_distinct_of(call))
+        return name in _AGAIN or name in ("avg", "mean")
+
+    def _parts(
+        self,
+        query: exp.Select,
+        clauses: _Clauses,
+        call: exp.Expr,
+        is_again: bool,
+        by: Sequence[str] = (),
+    ) -> _Parts | None:
+        """Return how an aggregate is made of columns of a hidden query; None if it cannot be.
+
+        With `is_again`, the rest aggregates rows of the hidden query; otherwise each is a group.
+        """
+        name, text = dialect.name_of(call), self._text_of(call)
+        argument = text[text.index("(") + 1 : -1]
+        if id(call) in self._around_distinct:
+            if not is_again:
+                return _Parts("", {text: call}, "{0}")
+            # the parts by a column are its distinct values
+            is_counted = name == "count" and bool(by) and tuple(by) == _distinct_of(call)
+            return _Parts("", {}, "count({0})", by) if is_counted else None
+        if name in ("avg", "mean") and len(call.expressions) == 1:
+            return self._parts_of_average(query, clauses, call, argument, is_again)
+        if not is_again:
+            return _Parts("", {text: call}, "{0}")
+        if name not in _AGAIN:
+            return None
+        if not _is_sum(call):
+            return _Parts("", {text: call}, _AGAIN[name].format(part="{0}"))
+        return _Parts(text, {text: call, **_call("count", argument, call)}, _AGAIN["sum"])
+
+    def _parts_of_average(
+        self,
+        query: exp.Select,
+        clauses: _Clauses,
+        call: exp.Expr,
+        argument: str,
+        is_again: bool,
+    ) -> _Parts | None:
+        """Return an average as a quotient of a sum and a count.
+
+        Spark divides the sums of whole numbers as doubles. It rounds a quotient of decimals to four
+        digits more than they have; a quotient with more digits rounds to the same.
+        """
+        try:
+            select = f"select {argument}"
+            rows = self._sql[slice(*clauses["rows"])]
+            type = self._read_piece(query, f"{select}\n{rows}", select).columns[0].type
+        except Refused:
+            return None
+        meant = _call("sum", argument, call) | _call("count", argument, call)
+        added, counted = (
+            ("sum({0})", "nullif(sum({1}), 0)") if is_again else ("{0}", "nullif({1}, 0)")
+        )
+        if type in _WHOLE_NUMBERS:
+            return _Parts("", meant, f"(cast({added} as double) / {counted})")
+        if not is_again:
+            return _Parts("", {self._text_of(call): call}, "{0}")
+        number = decimal_of(type)
+        if number is None or number[0] > _MOST_DIGITS_OF_AVERAGE:
+            return None
+        digits, scale = number
+        added = f"cast({added} as decimal({digits + 10},{scale}))"
+        quotient = f"cast({added} / {counted} as decimal({digits + 4},{scale + 4}))"
+        return _Parts("", meant, quotient)
 
     def _proven_groups(
         self,
@@ -417,20 +505,27 @@ class _Cutter:
             return None
         return self._proven(query, body, around)
 
-    def _read_stage(self, clauses: _Clauses, stage: Stage, keeps_group: bool = False) -> None:
+    def _read_stage(self, query: exp.Select, clauses: _Clauses, stage: Stage) -> None:
         """Replace the relations that the query reads and groups by a hidden query."""
-        replaced = "rows" if keeps_group else "group"
-        begin, end = clauses["rows"][0], clauses.get(replaced, clauses["rows"])[1]
+        group = query.args.get("group")
+        is_grouped_again = group is not None and is_of_sets(group)
+        begin, end = clauses["rows"]
+        if not is_grouped_again:
+            end = clauses.get("group", clauses["rows"])[1]
         self._edits.append((begin, end, f"from {self._named(stage)} as {_ALIAS} "))
-        if "order" in clauses:
+        if "order" in clauses and not _is_limited(query):
             self._edits.append((*clauses["order"], " "))
 
-    def _ways(self, query: exp.Select, clauses: _Clauses) -> Iterator[Sequence[str]]:
+    def _ways(
+        self, query: exp.Select, clauses: _Clauses, calls: Sequence[exp.Expr]
+    ) -> Iterator[Sequence[str]]:
         """Yield columns that group all rows into fewer parts than there are rows.
 
         They are equated columns, a key of several columns without its last one, and dates. There
-        are few dates, and runs skip files without the affected ones.
+        are few dates, and runs skip files without the affected ones. Distinct values of a column
+        need parts by this column.
         """
+        distinct = [call for call in calls if id(call) in self._around_distinct]
         rows = f"\n{self._sql[slice(*clauses['rows'])]}"
         conditions = [query.args["where"]] if query.args.get("where") else []
         joins = query.args.get("joins") or ()
@@ -454,6 +549,9 @@ class _Cutter:
                     found[(_quoted(name),)] = None
         except Refused:
             pass
+        if distinct:
+            counted = _distinct_of(distinct[0])
+            found = {counted: None} if counted else {}
         for by in list(found)[:_MOST_WAYS]:
             try:
                 listed = f"select {', '.join(by)}"
@@ -670,7 +768,73 @@ _BEGINS = {
     TokenType.GROUP_BY: "group",
     TokenType.HAVING: "having",
     TokenType.ORDER_BY: "order",
+    TokenType.LIMIT: "limit",
+    TokenType.OFFSET: "offset",
 }
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """An aggregate as an expression over the columns of a hidden query.
+
+    `meant` maps their texts to their trees, in the order of the numbers in `made`, which `by` names
+    if the column groups the hidden query. `sum` is the text of a sum whose type it repeats.
+    """
+
+    sum: str
+    meant: Mapping[str, exp.Expr]
+    made: str
+    by: Sequence[str] = ()
+
+    def text(self, columns: Mapping[str, str], types: Mapping[str, str]) -> str | None:
+        """Return the expression; None if the type of the sum is unknown or inexact."""
+        names = [columns[text] for text in (*self.by, *self.meant)]
+        if not self.sum:
+            return self.made.format(*names)
+        type = types[columns[self.sum]]
+        return self.made.format(part=names[0], count=names[1], type=type) if type else None
+
+
+def _meant(parts: Iterable[_Parts]) -> dict[str, exp.Expr]:
+    """Return the texts of all parts with their trees, the first of each part first."""
+    every = [list(part.meant.items()) for part in parts]
+    return dict([*(own[0] for own in every if own), *itertools.chain.from_iterable(every)])
+
+
+def _call(name: str, argument: str, call: exp.Expr) -> dict[str, exp.Expr]:
+    """Return another aggregate of the same argument, by its text."""
+    arguments = [found.copy() for found in call.expressions]
+    return {f"{name}({argument})": exp.Anonymous(this=name, expressions=arguments)}
+
+
+def _distinct_of(call: exp.Expr) -> tuple[str, ...]:
+    """Return the column whose distinct values are aggregated, as `by`; empty for others."""
+    (argument,) = call.expressions if len(call.expressions) == 1 else [call]
+    values = argument.expressions if isinstance(argument, exp.Distinct) else []
+    if len(values) != 1 or not isinstance(values[0], exp.Column):
+        return ()
+    return (".".join(map(_quoted, parts_of(values[0]))),)
+
+
+def _is_limited(query: exp.Select) -> bool:
+    """Return true if the order of the query decides which rows it has."""
+    return bool(query.args.get("limit") or query.args.get("offset"))
+
+
+def _orders(query: exp.Select) -> list[exp.Expr]:
+    """Return the expressions of an order that decides which rows the query has."""
+    order = query.args.get("order")
+    return [found.this for found in order.expressions] if order and _is_limited(query) else []
+
+
+def _names_in_calls(nodes: Iterable[exp.Expr]) -> set[str]:
+    """Return the column names within aggregates, which may belong to the select list."""
+    return {
+        column.name.lower()
+        for node in nodes
+        for call in aggregates(node)
+        for column in call.find_all(exp.Column)
+    }
 
 
 def _brackets(tokens: Iterable[Token]) -> Iterator[tuple[int, int]]:
@@ -695,20 +859,20 @@ def _results(query: exp.Select) -> Iterator[exp.Expr]:
         yield query.args["having"]
 
 
-def _has_sets(group: exp.Expr) -> bool:
-    """Return true for CUBE, ROLLUP and GROUPING SETS."""
-    sets = (exp.Cube, exp.Rollup, exp.GroupingSets)
-    return any(dialect.found(group, *sets))
-
-
 def _keys(query: exp.Select) -> dict[tuple[str, ...], exp.Column]:
     """Return the grouping columns by name; none if the query groups by another expression.
 
     A number stands for a column of the select list.
     """
-    found = []
+    found: list[exp.Column] = []
     for node in query.args["group"].expressions:
         key = node
+        if isinstance(key, GROUPING_SETS):
+            parts = list(parts_of_sets(key))
+            if not all(isinstance(part, exp.Column) for part in parts):
+                return {}
+            found += [part for part in parts if isinstance(part, exp.Column)]
+            continue
         if isinstance(key, exp.Literal) and key.name.isdigit() and not key.is_string:
             key = dict(enumerate(query.expressions, 1)).get(int(key.name), key).unalias()
         if not isinstance(key, exp.Column):
@@ -779,7 +943,7 @@ def _columns(node: exp.Expr, is_windowed: bool = False) -> Iterator[exp.Column]:
     if isinstance(node, exp.Column):
         yield node
     elif not isinstance(node, exp.Query) and (
-        is_windowed or dialect.name_of(node) not in ANY_AGGREGATES
+        is_windowed or dialect.name_of(node) not in ANY_AGGREGATES - _OF_SETS
     ):
         around = isinstance(node, exp.Window) or (is_windowed and unwrapped(node) is not node)
         for child in dialect.within(node):
@@ -810,11 +974,6 @@ def _is_wrapped(call: exp.Expr) -> bool:
 
 def _is_sum(call: exp.Expr) -> bool:
     return call.name.lower() == "sum"
-
-
-def _counted(sum: str) -> str:
-    """Return the text that counts the values of a sum."""
-    return f"count{sum[len('sum') :]}"
 
 
 def _name(node: exp.Expr) -> str | None:

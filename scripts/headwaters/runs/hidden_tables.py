@@ -63,6 +63,7 @@ def _config(model: Model, stage: Mapping[str, Any]) -> Config:
         "tblproperties": properties,
         "derivation": {"stage_of": str(model.target)},
         **dict.fromkeys(_OF_MODEL),
+        "leads": stage.get("leads"),
     }
 
 

@@ -612,7 +612,9 @@ def maintained_by_stages(
     """Return the rows that a run leaves when its hidden tables are maintained by keys."""
     for number, stage in enumerate(derived.stages, 1):
         sql = in_duckdb(stage.sql)
-        of_stage = Derivation("affected_keys", stage.unique_key, stage.inputs)
+        of_stage = Derivation(
+            "affected_keys", stage.unique_key, stage.inputs, None, stage.leads, stage.key
+        )
         kept = list(maintained(oracle, sql, of_stage, before, after).elements())
         oracle.db.execute(f"create or replace temp table hw_stage_{number} as {sql} limit 0")
         if kept:

@@ -69,6 +69,50 @@ ACCEPTED: dict[str, list[str]] = {
         "(hw_1) e by day: select `day` as hw_1, max(nr) as hw_2 from e where '{0} {x' <> ''"
         " group by `day`",
     ],
+    # an average is a quotient of totals
+    "select avg(amount) as s, avg(id) as m from e": [
+        "select cast(cast(sum(hw_2) as decimal(20,2)) / nullif(sum(hw_4), 0) as decimal(14,6)) as"
+        " s, (cast(sum(hw_3) as double) / nullif(sum(hw_5), 0)) as m from hw_stage_1 as hw_s ",
+        "(hw_1) e by day: select `day` as hw_1, sum(amount) as hw_2, sum(id) as hw_3, count(amount)"
+        " as hw_4, count(id) as hw_5 from e group by `day`",
+    ],
+    # distinct values are the parts by them
+    "select count(distinct e.id) as n, max(nr) as m from e": [
+        "select count(hw_1) as n, max(hw_2) as m from hw_stage_1 as hw_s ",
+        "(hw_1) e by id: select `e`.`id` as hw_1, max(nr) as hw_2 from e group by `e`.`id`",
+    ],
+    "select sum(amount) as s from e limit 1": [
+        f"select {SUM.format('decimal(20,2)')} as s from hw_stage_1 as hw_s limit 1",
+        "(hw_1) e by day: select `day` as hw_1, sum(amount) as hw_2, count(amount) as hw_3"
+        " from e group by `day`",
+    ],
+    # the first groups are chosen among all; names of the select list come before those of groups
+    "select e.id, nr as k, avg(id) as s from e group by e.id, nr, e.day having max(id) > 1 order"
+    " by k desc, max(amount), e.day, s, e.id limit 3 offset 1": [
+        "select hw_1 as `id`, hw_2 as k, (cast(hw_4 as double) / nullif(hw_7, 0)) as s from"
+        " hw_stage_1 as hw_s where hw_5 > 1 order by k desc, hw_6, hw_3, s, hw_1 limit 3 offset 1",
+        "(hw_1, hw_2, hw_3) e by id, nr, day: select e.id as hw_1, nr as hw_2, e.day as hw_3,"
+        " sum(id) as hw_4, max(id) as hw_5, max(amount) as hw_6, count(id) as hw_7 from e group by"
+        " e.id, nr, e.day",
+    ],
+    # groups of grouping sets are made of the groups of all columns
+    "select nr, grouping(e.id) + grouping(nr) as g, sum(amount) as s, avg(amount) as m, count(*) as"
+    " n, rank() over (partition by grouping(e.id) order by max(id)) as r from e group by nr, rollup"
+    " (e.id) having count(*) > 1": [
+        "select hw_1 as `nr`, grouping(hw_2) + grouping(hw_1) as g, cast(if(count_if(hw_3 is null"
+        " and hw_6 > 0) > 0, null, sum(hw_3)) as decimal(20,2)) as s, cast(cast(sum(hw_3) as"
+        " decimal(20,2)) / nullif(sum(hw_6), 0) as decimal(14,6)) as m, coalesce(sum(hw_4), 0) as"
+        " n, rank() over (partition by grouping(hw_2) order by max(hw_5)) as r from hw_stage_1 as"
+        " hw_s group by hw_1, rollup (hw_2) having coalesce(sum(hw_4), 0) > 1",
+        "(hw_1, hw_2) e by nr, id: select nr as hw_1, e.id as hw_2, sum(amount) as hw_3, count(*)"
+        " as hw_4, max(id) as hw_5, count(amount) as hw_6 from e group by nr, e.id",
+    ],
+    "select id, nr, day, min(amount) as m from e group by grouping sets ((id, nr), (day), ())": [
+        "select hw_1 as `id`, hw_2 as `nr`, hw_3 as `day`, min(hw_4) as m from hw_stage_1 as hw_s"
+        " group by grouping sets ((hw_1, hw_2), (hw_3), ())",
+        "(hw_1, hw_2, hw_3) e by id, nr, day: select id as hw_1, nr as hw_2, day as hw_3,"
+        " min(amount) as hw_4 from e group by id, nr, day",
+    ],
     # or by a date
     "select sum(val) as s from f where id > 3": [
         f"select {SUM.format('bigint')} as s from hw_stage_1 as hw_s ",
@@ -188,11 +232,22 @@ REFUSED = {
     "select sum(amount) as s from e full join exact using (day, amount)": (
         "amount is of one side or the other, which are of two types"
     ),
-    "select avg(amount) as s from e": "an average is none of averages",
-    "select count(distinct id) as n from e": "nor a count of distinct values of counts",
+    "select stddev(amount) as s from e": "a deviation is none of deviations",
+    "select avg(ratio) as s from e": "nor is an average of floating point numbers",
+    "select avg(amount * 1.00000) as s from e": "its quotient could be rounded twice",
+    "select sum(distinct id) as n from e": "a value may be in several parts",
+    "select count(distinct id, nr) as n from e": "the parts are by one column",
+    "select count(distinct id) as n, count(distinct nr) as m from e": "of two columns",
+    "select count(distinct day, nr) as n from e": "parts would be rows",
+    "select id as amount, sum(nr) as n from e group by id order by sum(amount) limit 2": (
+        "amount is a column of e, or of the result"
+    ),
+    "select id, id, sum(nr) as n from e group by id order by id, sum(nr), nr limit 2": "of two",
+    "select id + 1 as k, nr, count(*) as n from e group by rollup (id + 1, nr)": "no column",
+    "select id, avg(ratio) as s from e group by rollup (id, nr)": "floating point numbers",
+    "select id, count(distinct nr) as n from e group by cube (id, day)": "values of several groups",
     "select sum(amount) filter (where id > 1) as s from e": "FILTER is not taken over",
     "select sum(amount) from e": "its column has no name that the rest could have",
-    "select sum(amount) as s from e limit 1": "LIMIT is not cut within",
     "select a.id, sum(a.val) over () as s from a": "nothing groups",
     "select id, row_number() over (order by count(*)) as r from e group by id": "ties",
     "select id, sum(amount) as s, rank() over (order by s) as r from e group by id": (
