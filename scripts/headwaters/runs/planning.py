@@ -20,6 +20,7 @@ from headwaters.runs.model import Model, names_in, partitions_among
 from headwaters.runs.plan import Plan
 from headwaters.runs.ranges import read_range
 from headwaters.runs.reactions import fail_on_gap, rebuilds_on_foreign_write
+from headwaters.runs.recovery import described
 from headwaters.runs.state import (
     AppliedVersions,
     TableState,
@@ -123,18 +124,17 @@ def _plan_of_inputs(
     plan = replace(plan, holds=applied.inputs)
     if applied.inputs is None:
         return plan.replacing("the table does not say which run wrote it")
+    foreign = applied.foreign or _alteration(model, known)
     plan = replace(
         plan,
         interrupted=applied.interrupted,
-        foreign=applied.foreign,
+        foreign=foreign,
         seen=known.seen,
         commits=len(known.commits),
         size=_noted_size(state, known.commits),
     )
-    if applied.foreign and rebuilds_on_foreign_write(model, applied.foreign):
-        return plan.replacing(
-            f"the table was changed by {applied.foreign}, which is no run of its model"
-        )
+    if foreign and rebuilds_on_foreign_write(model, foreign):
+        return plan.replacing(f"the table was changed by {foreign}, which is no run of its model")
     limit = _limit_of_whole(model, plan)
     is_small = plan.size is not None and plan.size.is_below(limit)
     plan, obstacle = _with_ranges(model, plan, is_small)
@@ -161,6 +161,18 @@ def _plan_of_inputs(
         if obstacle:
             return plan.replacing(obstacle.reason, obstacle.remedy)
     return _or_compared(model, weigh(model, plan))
+
+
+def _alteration(model: Model, known: AppliedVersions) -> str | None:
+    """Describe the commit that changed the table's columns after its last run, or return None."""
+    if not known.applied.altered:
+        return None
+    newest, oldest = known.applied.altered[0], known.applied.altered[-1]
+    before, now = (
+        columns_digest(model.session.columns_at(str(model.target), one))
+        for one in ({"version": oldest.version - 1, "at": 0}, known.seen)
+    )
+    return described(newest) if before != now else None
 
 
 def _noted_size(state: TableState, commits: Sequence[Commit]) -> deciding.Size | None:

@@ -49,13 +49,15 @@ class Applied:
     `inputs` has the applied versions, or None if unknown. `foreign` describes the newest change of
     rows by another writer, or is None. `interrupted` names a run that noted its inputs and has not
     finished: it was killed, or is still running. `built_by` identifies the SQL that such a run
-    applied, or is None.
+    applied, or is None. `altered` has the commits after the last finished run that may have changed
+    columns.
     """
 
     inputs: Inputs | None
     foreign: str | None
     interrupted: str | None
     built_by: str | None = None
+    altered: tuple[Commit, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,9 @@ def applied_versions(
         return Applied(None, None, pending.id if pending else None)
     seen = (pending or last).seen
     written, foreign, reached = False, None, complete
+    has_finished, altered = pending is not None, []
     for commit in _standing(commits):
+        has_finished = has_finished or noted_run(commit) == ""
         if seen is not None and commit.is_same(seen):
             reached = True
             break
@@ -103,7 +107,7 @@ def applied_versions(
             continue
         is_pending = pending is not None and is_of(commit, pending.id)
         if is_pending or is_of(commit, last.id):
-            written = written or is_pending
+            written, has_finished = written or is_pending, True
             if _replaces_table(commit):
                 reached = True  # it removed everything before
                 break
@@ -112,10 +116,13 @@ def applied_versions(
             break
         elif _changes_rows(commit):
             foreign = foreign or described(commit)
+        elif not has_finished and commit.may_change_columns:
+            altered.append(commit)
     if not reached:
         return None
     if pending is None or not written:
-        return Applied(inputs, foreign, pending.id if pending else None)
+        name = pending.id if pending else None
+        return Applied(inputs, foreign, name, altered=tuple(altered))
     return Applied(pending.inputs, foreign, pending.id, pending.built_by)
 
 

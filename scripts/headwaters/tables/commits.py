@@ -147,6 +147,14 @@ class Commit:
         return {"operation", "id", "reason"} <= as_mapping(self.user_metadata).keys()
 
     @property
+    def may_change_columns(self) -> bool:
+        """Return true if the commit may have added, moved or retyped a column of the table.
+
+        Delta records no more of a comment or NOT NULL than of a new type.
+        """
+        return self.operation in OPERATIONS_ADDING_COLUMNS | OPERATIONS_ALTERING_COLUMNS
+
+    @property
     def is_without_effect(self) -> bool:
         """Return true if the table has the same rows and columns and permits the same as before."""
         return self.operation in OPERATIONS_WITHOUT_EFFECT

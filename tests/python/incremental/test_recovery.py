@@ -92,12 +92,24 @@ def test_a_change_by_somebody_else_is_not_taken_for_the_runs_own() -> None:
 
 def test_a_column_that_is_dropped_or_renamed_is_a_change_by_somebody_else() -> None:
     for operation in ("DROP COLUMNS", "RENAME COLUMN"):
-        commits = [commit(13, "ADD COLUMNS"), commit(12, operation), BASE]
+        commits = [commit(12, operation), BASE]
         told = applied_versions(finished(), commits, complete=False)
         assert told == Applied(NEW, f"{operation} of version 12", None)
         assert since(commits, SEEN, "b").foreign == f"{operation} of version 12"
-    added = [commit(12, "ADD COLUMNS"), BASE]
-    assert applied_versions(finished(), added, complete=False) == Applied(NEW, None, None)
+
+
+def test_commits_after_the_last_run_may_have_changed_columns() -> None:
+    added, moved = commit(14, "ADD COLUMNS"), commit(15, "CHANGE COLUMN", position="FIRST")
+    rest = [note(13, None), commit(12, "ADD COLUMNS"), append(11, "a"), BASE]
+    told = applied_versions(finished(), [moved, added, *rest], complete=False)
+    assert told == Applied(NEW, None, None, altered=(moved, added))
+    # a run that was killed leaves what it added, and the next one compares columns with its SQL
+    assert applied_versions(interrupted(), [added, note(11, "b"), BASE], False) == Applied(
+        OLD, None, "b"
+    )
+    replaced = [commit(13, "CHANGE COLUMN"), replacement(12, "a"), BASE]
+    told = applied_versions(finished(), replaced, complete=False)
+    assert told == Applied(NEW, None, None, altered=(replaced[0],))
 
 
 def test_a_run_that_noted_its_inputs_after_another_had_finished_has_applied_nothing() -> None:

@@ -783,6 +783,8 @@ class Draw:
                         f"drop table [{name}]",
                         f"alter table [{name}] set tblproperties ('note' = 'x')",
                         f"optimize [{name}]",
+                        f"alter table [{name}] add column extra string",
+                        f"alter table [{name}] alter column id first",
                         f"create or replace table [{name}] using delta as select * from [{name}]",
                         f"create or replace table [{name}] using delta"
                         f" tblproperties ('delta.enableChangeDataFeed' = 'true')"
