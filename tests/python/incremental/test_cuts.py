@@ -79,6 +79,21 @@ MODELS = {
     "top": f"""
         select shop, n from (select shop, count(*) as n from {SALES} group by shop) as q
         order by n desc, shop limit 2""",
+    "first_groups": f"""
+        select shop, sum(amount) as s from {SALES} group by shop
+        order by s desc nulls last, shop nulls last limit 2""",
+    "averages": f"select avg(amount) as a, avg(nr) as b, avg(amount / 3) as c from {SALES}",
+    "distinct_shops": f"select count(distinct shop) as n from {SALES}",
+    "rolled": f"""
+        select shop, day, avg(amount) as a, sum(amount) as s, count(*) as n, grouping(day) as g
+        from {SALES} group by rollup (shop, day)""",
+    "cubed": f"""
+        select shop, nr, max(day) as last, count(amount) as n from {SALES}
+        group by cube (shop, nr) having count(*) > 1""",
+    "traced_groups": f"""
+        select p.name, sum(s.amount) as s, count(*) as n from {SALES} as s
+        join {PLACES} as p on s.shop = p.shop or (s.nr = p.size and s.day > 1)
+        group by p.name order by n desc, p.name nulls last limit 2""",
     "as_array": f"select array(sum(amount)) as s, struct(max(nr) as m) as a from {SALES}",
     "with_nothing": f"""
         select n, x, count(*) as many
