@@ -103,6 +103,7 @@ def models(lines: int) -> Iterator[tuple[str, str, Sequence[Input]]]:
         "cut groups": f"select v, count(*) as n from ({group}) as q group by v",
         "cut total": f"select sum(val) as v, count(*) as n\nfrom {last}",
         "cut average": f"select avg(val) as v, count(*) as n\nfrom {last}",
+        "cut deviation": f"select stddev(val) as v, count(*) as n\nfrom {last}",
     }
     for kind, end in ends.items():
         yield kind, f"{before}\n{end}", INPUTS

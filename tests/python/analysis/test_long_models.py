@@ -24,7 +24,8 @@ COSTS = {
     "traced in vain": ("replace", 1, {"Tracing": 1, "KeyedRules": 3, "TracedRules": 1}),
     "cut groups": ("staged", 1, {"Tracing": 1, "TracedRules": 1, "KeyedRules": 1}),
     "cut total": ("staged", 1, {"Tracing": 1, "KeyedRules": 1}),
-    "cut average": ("replace", 1, {"Tracing": 1}),
+    "cut average": ("staged", 1, {"Tracing": 1, "KeyedRules": 1}),
+    "cut deviation": ("replace", 1, {"Tracing": 1}),
 }
 
 
