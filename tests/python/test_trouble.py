@@ -189,7 +189,7 @@ def test_the_metastore_of_an_engine_is_free_for_an_embedded_dbt_once_it_was_stop
     """Start a process instead of Spark that does nothing but listen."""
     monkeypatch.setenv("HEADWATERS_LAKE", str(tmp_path))
     command = [sys.executable, "-c", LISTENS]
-    monkeypatch.setattr(engines, "_command", lambda project, port, more: [*command, str(port)])
+    monkeypatch.setattr(engines, "_command", lambda *given: [*command, str(given[1])])
     running = engines.start(Project(ROOT), port=0)
     try:
         with pytest.raises(WorkError) as caught:
