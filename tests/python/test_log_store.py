@@ -55,7 +55,7 @@ class LogStore:
     def __init__(self, java: Any, settings: Mapping[str, str]) -> None:
         self.java = java
         self.configuration = java.jvm.org.apache.hadoop.conf.Configuration()
-        # each one has a client of its own
+        # so that each writer has its own client
         for name, value in {**settings, "fs.s3a.impl.disable.cache": "true"}.items():
             self.configuration.set(name, value)
         loaded = java.jvm
@@ -164,7 +164,7 @@ def test_a_conflict_without_a_file_is_tried_again(
 
 
 def writers(java: Any, uri: str, settings: Mapping[str, str]) -> list[Competitor]:
-    """Return two writers in one Java, each with a client of its own."""
+    """Return two writers in one Java, with a client each."""
     return [Competitor(number, java, uri, {**settings, **IMPATIENT}) for number in (0, 1)]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from headwaters.devkit.log_store import MANIFEST, manifest
+from headwaters.platform import jars as jars_of_cache
 from headwaters.platform import object_store
 from headwaters.platform.errors import CodedError, UserError, WorkError
 from headwaters.platform.jars import LOCKS, read_hashes
@@ -58,9 +59,9 @@ def test_jars_are_fetched_where_s3_is_named_and_nowhere_else(
         into.mkdir(parents=True)
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(object_store, "fetch_locked", fetch)
-    monkeypatch.setattr(object_store, "changed_jar", lambda folder, locked: "")
-    monkeypatch.setattr(object_store, "find_java", lambda: None)
+    monkeypatch.setattr(jars_of_cache, "fetch_locked", fetch)
+    monkeypatch.setattr(jars_of_cache, "changed_jar", lambda folder, locked: "")
+    monkeypatch.setattr(jars_of_cache, "find_java", lambda: None)
     said: list[str] = []
     local = {WAREHOUSE: "/data/lake", "spark.app.name": "a"}
     assert object_store.with_jars(local, said.append) == local

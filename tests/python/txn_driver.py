@@ -20,7 +20,7 @@ NONE = "org.apache.spark.sql.delta.DeltaOperations$ManualUpdate$"
 
 
 def main(name: str, count: int, table: str, folder: Path) -> None:
-    """Commit `count` transactions, each with an application id of its own."""
+    """Commit `count` transactions, with an application id each."""
     spark = start(table, folder / name)
     java: Any = spark._jvm
     delta, no = java.org.apache.spark.sql.delta, java.scala.Option.empty()

@@ -138,7 +138,7 @@ def _derivation(question: Question, text: dialect.Text) -> Derivation:
     untraced: list[Refused] = []
     best: tuple[tuple[int, bool], Derivation] | None = None
     whole = WholeQuery(question, text)
-    tracing = _Traces(question, tree)
+    tracing = Traces(question, tree)
     # the fewest inputs that a way can leave unfollowed
     least = len(question.without_feed - question.constant)
 
@@ -228,20 +228,7 @@ def _derived(
             yield Derivation(strategy, unique_key, tuple(candidate), ties=whole.ties)
 
 
-def traced_derivation(question: Question, tree: exp.Query, below: int) -> Derivation | None:
-    """Return the way by leads that follows most inputs, if it leaves fewer than `below`.
-
-    Raises Refused.
-    """
-    traces = _Traces(question, tree)
-    try:
-        found = traces.derivation(below, is_whole=True)
-    except Refused:
-        found = None
-    return found or traces.derivation(below, is_whole=False)
-
-
-class _Traces:
+class Traces:
     """The ways of a query by leads, tried in two steps: all inputs followed, or some of them."""
 
     def __init__(self, question: Question, tree: exp.Query) -> None:
@@ -383,7 +370,7 @@ def _stage(
     if not unique_key:
         return None
     try:
-        led = _Traces(replace(question, unique_key=unique_key), tree).derivation(1, is_whole=True)
+        led = Traces(replace(question, unique_key=unique_key), tree).derivation(1, is_whole=True)
     except Refused:
         return None
     if led is None:

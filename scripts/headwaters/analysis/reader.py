@@ -34,6 +34,8 @@ from headwaters.analysis.relations import (
 )
 from headwaters.analysis.safe_expressions import element_of
 from headwaters.analysis.scopes import (
+    GROUPING_SETS,
+    SETS_BEHIND,
     Names,
     Scope,
     Value,
@@ -47,6 +49,8 @@ from headwaters.analysis.scopes import (
     is_several_rows,
     nullable,
     parts_of,
+    parts_of_sets,
+    sets_of,
     value_of,
 )
 from headwaters.platform import spark_version
@@ -59,18 +63,8 @@ _MOST_UNIQUE = 32
 
 _SELECT = {
     *("with_", "expressions", "distinct", "from_", "joins", "laterals", "where", "group"),
-    *(
-        "having",
-        "qualify",
-        "windows",
-        "order",
-        "sort",
-        "cluster",
-        "distribute",
-        "limit",
-        "offset",
-        "hint",
-    ),
+    *("having", "qualify", "windows", "order", "sort", "cluster", "distribute"),
+    *("limit", "offset", "hint"),
 }
 _OPERATORS: dict[tuple[type[exp.Expr], bool], Operator] = {
     (exp.Union, True): "union",
@@ -277,9 +271,9 @@ class Reader(Expressions):
         outer: Scope | None,
         where: exp.Expr,
     ) -> Scope:
-        """Read relations, of which WHERE joins the last `crossed` in any order.
+        """Read relations; WHERE joins the last `crossed` in any order.
 
-        They follow commas or CROSS JOIN, and are joined with the relation before them. A relation
+        These follow commas or CROSS JOIN, and are joined with the relation before them. A relation
         is joined when an equality leads to it. A rule book may take one order and refuse another.
         """
         first = self._from(items[:-crossed], names, outer)
@@ -797,7 +791,7 @@ class Reader(Expressions):
         group = node.args.get("group")
         keys: list[tuple[exp.Expr, Column]] | None = None
         if group is not None:
-            self._only(group, {"expressions", "all", *_AFTER})
+            self._only(group, {"expressions", "all", *SETS_BEHIND})
             keys = [
                 (expression, self._as_column(expression, scope))
                 for expression in self._group_expressions(group, node, scope)
@@ -823,7 +817,7 @@ class Reader(Expressions):
             columns = [column for _, column in keys]
         ids = frozenset(column.id for column in columns or [])
         # the same set twice makes each group twice
-        of_groups = () if group is not None and _sets(group) else (ids,)
+        of_groups = () if group is not None and sets_of(group) else (ids,)
         scope.rows_unique, scope.relation = (
             scope.relation.unique,
             replace(scope.relation, fact=fact, unique=of_groups),
@@ -849,12 +843,12 @@ class Reader(Expressions):
         scope: Scope,
     ) -> set[int]:
         """Return the columns that some grouping set lacks."""
-        sets = _sets(group)
+        sets = sets_of(group)
         if not sets:
             return set()
         if self._is_sum:
             raise self._unknown(sets[0])
-        is_after = any(group.args.get(name) for name in _AFTER)
+        is_after = any(group.args.get(name) for name in SETS_BEHIND)
         alone = [] if is_after else [part for part in group.expressions if part not in sets]
 
         def signatures(parts: Iterable[exp.Expr]) -> set[tuple[type, str]]:
@@ -865,7 +859,7 @@ class Reader(Expressions):
             if isinstance(found, exp.GroupingSets) and found.expressions:
                 # a nested CUBE or ROLLUP has a set without columns
                 every = [
-                    signatures([] if isinstance(member, _SETS) else _members(member))
+                    signatures([] if isinstance(member, GROUPING_SETS) else parts_of_sets(member))
                     for member in found.expressions
                 ]
                 plain |= set.intersection(*every)
@@ -888,9 +882,9 @@ class Reader(Expressions):
                 if not any(aggregates(found)):
                     yield found
             return
-        sets = _sets(group)
-        parts = [part for part in group.expressions if not isinstance(part, _SETS)]
-        parts += [part for found in sets for part in _members(found)]
+        sets = sets_of(group)
+        parts = [part for part in group.expressions if not isinstance(part, GROUPING_SETS)]
+        parts += [part for found in sets for part in parts_of_sets(found)]
         yield from self._resolved(dict.fromkeys(parts) if sets else parts, node, scope)
 
     def _resolved(
@@ -1018,24 +1012,6 @@ def _is_named(node: exp.Expr) -> bool:
     return isinstance(node, exp.PivotAlias) and is_value
 
 
-_SETS = (exp.Cube, exp.Rollup, exp.GroupingSets)
-# Grouping sets after all expressions, as in `group by a, b with rollup`.
-_AFTER = ("rollup", "cube", "grouping_sets")
-
-
-def _sets(group: exp.Group) -> list[exp.Expr]:
-    """Return the grouping sets of a GROUP BY clause, which may also follow its expressions."""
-    found = [part for part in group.expressions if isinstance(part, _SETS)]
-    return found + [part for name in _AFTER for part in group.args.get(name) or []]
-
-
-def _members(node: exp.Expr) -> list[exp.Expr]:
-    """Return the expressions of grouping sets."""
-    if isinstance(node, (exp.Tuple, *_SETS)):
-        return [part for found in node.expressions for part in _members(found)]
-    return [node.unnest()]
-
-
 def _as_weight(column: Column) -> Column:
     """Return a column of a signed input; the value of `_weight` is 1 or -1."""
     if column.name != "_weight":
@@ -1140,7 +1116,7 @@ def _unique_of_join(
 
 
 def _smallest(keys: Iterable[frozenset[int]]) -> tuple[frozenset[int], ...]:
-    """Return keys that contain no other key, from which they would follow."""
+    """Return keys without those that contain another key, and so follow from it."""
     found: list[frozenset[int]] = []
     for key in sorted(keys, key=len):
         if len(found) < _MOST_UNIQUE and not any(other <= key for other in found):

@@ -16,6 +16,8 @@ from headwaters.analysis.relations import Column, Relation, Weight, new_id
 from headwaters.platform import spark_version
 
 GROUPING_SETS = (exp.Rollup, exp.Cube, exp.GroupingSets)
+# Grouping sets after all expressions, as in `group by a, b with rollup`.
+SETS_BEHIND = ("rollup", "cube", "grouping_sets")
 
 
 class Value(NamedTuple):
@@ -161,11 +163,10 @@ def is_grouped(node: exp.Select) -> bool:
     )
 
 
-def is_of_sets(group: exp.Expr) -> bool:
-    """Return true for a GROUP BY with ROLLUP, CUBE or GROUPING SETS."""
-    return bool(group.args.get("rollup") or group.args.get("cube")) or any(
-        isinstance(node, GROUPING_SETS) for node in group.expressions
-    )
+def sets_of(group: exp.Expr) -> list[exp.Expr]:
+    """Return the ROLLUP, CUBE and GROUPING SETS of a GROUP BY clause."""
+    found = [part for part in group.expressions if isinstance(part, GROUPING_SETS)]
+    return found + [part for name in SETS_BEHIND for part in group.args.get(name) or []]
 
 
 def parts_of_sets(node: exp.Expr) -> Iterator[exp.Expr]:

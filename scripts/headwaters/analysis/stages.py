@@ -41,9 +41,9 @@ from headwaters.analysis.scopes import (
     GROUPING_SETS,
     aggregates,
     is_grouped,
-    is_of_sets,
     parts_of,
     parts_of_sets,
+    sets_of,
     unwrapped,
 )
 from headwaters.platform.spark_version import ANY_AGGREGATES
@@ -325,7 +325,7 @@ class _Cutter:
                 )
             )
         keys = _keys(query)
-        of_sets = is_of_sets(group)
+        of_sets = bool(sets_of(group))
         known = {"expressions", "rollup", "cube"} if of_sets else {"expressions"}
         return (
             bool(keys)
@@ -356,23 +356,14 @@ class _Cutter:
         A group of a grouping set consists of whole groups of all columns, because it leaves out
         columns, so its aggregates are those of parts.
         """
-        of_sets = is_of_sets(query.args["group"])
+        of_sets = bool(sets_of(query.args["group"]))
         by = {name: self._text_of(key) for name, key in keys.items()}
         parts = [self._parts(query, clauses, call, is_again=of_sets) for call in calls]
-        if any(part is None for part in parts):
-            return False
         meant: dict[str, exp.Expr] = {self._text_of(key): key for key in keys.values()}
-        meant |= _meant(part for part in parts if part)
-        columns = _numbered([*by.values(), *meant])
-        stage = self._proven_groups(query, clauses, by.values(), columns, meant)
-        if stage is None:
+        made = self._made_of_parts(query, clauses, list(by.values()), meant, calls, parts)
+        if made is None:
             return False
-        edits = []
-        for call, part in zip(calls, parts, strict=True):
-            text = part.text(columns, self._types[stage.sql]) if part else None
-            if text is None:
-                return False
-            edits.append((*self._place_of(call), text))
+        stage, columns, edits = made
         for column in plain:
             name = f" as {_quoted(column.name)}" if column.parent is query else ""
             text = f"{columns[by[tuple(parts_of(column))]]}{name}"
@@ -395,25 +386,46 @@ class _Cutter:
     ) -> bool:
         """Make a hidden query of parts of the one group, which are grouped by columns."""
         parts = [self._parts(query, clauses, call, is_again=True, by=by) for call in calls]
-        if any(part is None for part in parts):
+        made = self._made_of_parts(query, clauses, by, {}, calls, parts)
+        if made is None:
             return False
-        meant = _meant(part for part in parts if part)
-        columns = _numbered([*by, *meant])
-        stage = self._proven_groups(query, clauses, by, columns, meant)
-        if stage is None:
-            return False
-        edits = []
-        for call, part in zip(calls, parts, strict=True):
-            text = part.text(columns, self._types[stage.sql]) if part else None
-            if text is None:
-                return False  # of floating point numbers, or of an unknown type
-            edits.append((*self._place_of(call), text))
+        stage, _, edits = made
         self._edits += edits
         self._read_stage(query, clauses, stage)
         return True
 
+    def _made_of_parts(
+        self,
+        query: exp.Select,
+        clauses: _Clauses,
+        by: Sequence[str],
+        keys: Mapping[str, exp.Expr],
+        calls: Sequence[exp.Expr],
+        parts: Sequence[_Parts | None],
+    ) -> tuple[Stage, Mapping[str, str], list[tuple[int, int, str]]] | None:
+        """Return a hidden query of groups, its columns by their texts, and the aggregates' edits.
+
+        `keys` are the trees of the columns in `by` that the rest names. Return None without a
+        proof, or for sums of floating point numbers or of an unknown type.
+        """
+        known = [part for part in parts if part is not None]
+        if len(known) < len(parts):
+            return None
+        meant = {**keys, **_meant(known)}
+        columns = _numbered([*by, *meant])
+        stage = self._proven_groups(query, clauses, by, columns, meant)
+        if stage is None:
+            return None
+        edits = []
+        for call, part in zip(calls, known, strict=True):
+            text = part.text(columns, self._types[stage.sql])
+            if text is None:
+                return None
+            edits.append((*self._place_of(call), text))
+        return stage, columns, edits
+
     def _may_be_of_parts(self, call: exp.Expr) -> bool:
-        """Return false for an aggregate of all rows that no parts make, whatever they are."""
+        """Return false for an aggregate of all rows that no parts can make."""
         name = dialect.name_of(call)
         if id(call) in self._around_distinct:
             return name == "count" and bool(_distinct_of(call))
@@ -508,7 +520,7 @@ class _Cutter:
     def _read_stage(self, query: exp.Select, clauses: _Clauses, stage: Stage) -> None:
         """Replace the relations that the query reads and groups by a hidden query."""
         group = query.args.get("group")
-        is_grouped_again = group is not None and is_of_sets(group)
+        is_grouped_again = group is not None and bool(sets_of(group))
         begin, end = clauses["rows"]
         if not is_grouped_again:
             end = clauses.get("group", clauses["rows"])[1]

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import subprocess
 import uuid
@@ -13,12 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
-import pyspark
-
 from headwaters.devkit.servers import end, starting
 from headwaters.platform import lake as lakes
-from headwaters.platform.errors import UserError, WorkError
-from headwaters.platform.jars import cache_folder, changed_jar, fetch_locked, find_java, read_hashes
+from headwaters.platform.errors import WorkError
+from headwaters.platform.jars import CachedJars, find_java
 from headwaters.platform.project import Project
 from headwaters.streams.sources.kafka_client import Broker, find, record
 
@@ -107,16 +104,6 @@ def _properties(data: Path, port: int, controller: int, more: Mapping[str, str])
 
 def broker_jars(project: Project) -> Path:
     """Return the broker's jars, downloaded once for all checkouts; not on Spark's class path."""
-    module, hashes = (project.root / "conf" / f"kafka-broker.{kind}" for kind in ("xml", "sha256"))
-    digest = hashlib.sha256(module.read_bytes() + hashes.read_bytes()).hexdigest()[:12]
-    folder = cache_folder() / f"kafka-broker-{digest}"
-    if not folder.is_dir():
-        home = Path(pyspark.__file__).parent
-        fetch_locked(module, hashes, home, find_java(), folder)
-    if problem := changed_jar(folder, read_hashes(hashes)):
-        raise UserError(
-            "HW_JARS",
-            f"{problem} is not the one of conf/kafka-broker.sha256: delete {folder}, and the next "
-            "start fetches it",
-        )
-    return folder
+    jars = CachedJars(project.root / "conf" / "kafka-broker")
+    jars.fetch()
+    return jars.folder

@@ -27,6 +27,7 @@ from headwaters.platform.hive_metastore import (
     java_environment,
     record,
     unusable,
+    usable,
 )
 from headwaters.platform.jars import LOCKS, find_java, installed_pyspark
 from headwaters.platform.project import Project
@@ -131,18 +132,16 @@ def stop(lake: Path) -> Server | None:
 
 
 def move(project: Project, to: Kind, apply: bool, say: Say) -> None:
-    """Copy all objects of the lake's metastore to PostgreSQL, or back; say what is copied.
+    """Copy all objects of the lake's metastore to PostgreSQL, or back; `say` prints their number.
 
-    Tables stay where they are, and the metastore before stays, too. Without `apply` the objects are
-    only counted. The copy is one transaction, which is read back and compared before its end.
+    No table moves, and the metastore before stays, too. Without `apply` the objects are only
+    counted. The copy is one transaction, which is read back and compared before its end.
     Raises an error in one line if the lake is in use, or the metastore there is not empty.
     """
     lake = project.lake
     os.umask(lakes.umask())
     embedded, outside = lake / "metastore", database(project)
-    schema = inspect(outside)
-    if error := unusable(outside, schema):
-        raise error
+    schema = usable(outside)
     if error := refused_move(lake, to, outside, schema):
         raise error
     locks.hold(lake, "headwaters metastore move")

@@ -23,16 +23,7 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 from headwaters.platform import atomic_write, postgres
 from headwaters.platform import lake as lakes
 from headwaters.platform.errors import CodedError, UserError, WorkError
-from headwaters.platform.jars import (
-    LOCKS,
-    cache_folder,
-    changed_jar,
-    digest,
-    fetch_locked,
-    find_java,
-    installed_pyspark,
-    read_hashes,
-)
+from headwaters.platform.jars import LOCKS, CachedJars
 from headwaters.platform.servers import Server
 
 VARIABLE = "HEADWATERS_METASTORE"
@@ -67,16 +58,14 @@ class HiveDatabase:
     @property
     def address(self) -> str:
         """Return its address for display, without the password."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"postgresql://{self.user}@{host}:{self.port}/{self.name}"
+        return f"postgresql://{self.user}@{_in_address(self.host)}:{self.port}/{self.name}"
 
     def settings(self) -> dict[str, str]:
         """Return Hadoop's settings of a process that uses the database."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
         options = f"?{urlencode(self.options)}" if self.options else ""
         return {
             "javax.jdo.option.ConnectionURL": (
-                f"jdbc:postgresql://{host}:{self.port}/{self.name}{options}"
+                f"jdbc:postgresql://{_in_address(self.host)}:{self.port}/{self.name}{options}"
             ),
             "javax.jdo.option.ConnectionDriverName": "org.postgresql.Driver",
             "javax.jdo.option.ConnectionUserName": self.user,
@@ -126,8 +115,7 @@ class HiveService:
     @property
     def address(self) -> str:
         """Return its address."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"thrift://{host}:{self.port}"
+        return f"thrift://{_in_address(self.host)}:{self.port}"
 
     def settings(self) -> dict[str, str]:
         """Return Hadoop's settings of a process that uses the service."""
@@ -138,6 +126,10 @@ class HiveService:
 
 
 HiveMetastore = HiveDatabase | HiveService
+
+
+def _in_address(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
 def parse(named: str, environment: Mapping[str, str]) -> HiveMetastore | None:
@@ -300,6 +292,14 @@ def unusable(database: HiveDatabase, schema: HiveSchema) -> CodedError | None:
     )
 
 
+def usable(database: HiveDatabase) -> HiveSchema:
+    """Return the state of a database that pyspark's Hive can use; raise its error otherwise."""
+    schema = inspect(database)
+    if error := unusable(database, schema):
+        raise error
+    return schema
+
+
 def ask(service: HiveService, patience: float = 10.0) -> int:
     """Return the number of schemas of a service.
 
@@ -335,9 +335,7 @@ def check(metastore: HiveMetastore) -> str:
     """Return a line about a metastore that can be used; raise its error otherwise."""
     if isinstance(metastore, HiveService):
         return f"metastore {metastore.address}: {ask(metastore)} schemas"
-    schema = inspect(metastore)
-    if error := unusable(metastore, schema):
-        raise error
+    schema = usable(metastore)
     return (
         f"metastore {metastore.address}: Hive schema {schema.version}, {schema.schemas} schemas, "
         f"{schema.tables} tables, warehouse {schema.warehouse or 'of its first Spark'}"
@@ -353,8 +351,8 @@ def enter(
     """Return the settings of a Spark that starts on a lake, and its metastore outside the lake.
 
     The metastore is checked first. The Java of this process gets its password and its driver by
-    environment variables. `root` is the folder in which Spark starts. Raises an error in one line
-    for a metastore that cannot be used.
+    environment variables. Spark starts in the folder `root`. Raises an error in one line for a
+    metastore that cannot be used.
     """
     left = {key: value for key, value in settings.items() if key != SETTING}
     named = settings.get(SETTING, "")
@@ -364,9 +362,7 @@ def enter(
     if metastore is None:
         return left, None
     if isinstance(metastore, HiveDatabase):
-        schema = inspect(metastore)
-        if problem := unusable(metastore, schema):
-            raise problem
+        schema = usable(metastore)
         warehouse = settings.get("spark.sql.warehouse.dir", "")
         if schema.warehouse and warehouse:
             there = warehouse if urlsplit(warehouse).scheme else str(root / warehouse)
@@ -392,18 +388,8 @@ def java_environment(database: HiveDatabase, before: Mapping[str, str]) -> dict[
 
 def driver() -> Path:
     """Return the jar of PostgreSQL's driver, downloaded once for all checkouts of this user."""
-    module, hashes = LOCKS / "hive-metastore.xml", LOCKS / "hive-metastore.sha256"
-    locked = read_hashes(hashes)
-    folder = cache_folder() / f"hive-metastore-{digest(module, hashes)[:12]}"
-    if not folder.is_dir():
-        fetch_locked(module, hashes, installed_pyspark(), find_java(), folder)
-    if problem := changed_jar(folder, locked):
-        raise UserError(
-            "HW_JARS",
-            f"{problem} is not the one of {hashes.name}: delete {folder}, and the next start "
-            "fetches it",
-        )
-    return folder / next(iter(locked))
+    (jar,) = CachedJars(LOCKS / "hive-metastore").fetch()
+    return jar
 
 
 def check_lake(metastore: HiveMetastore, registered: str, warehouse: str, lake: Path) -> None:

@@ -130,6 +130,55 @@ def install(pyspark: Path, java: Java, work: Path, say: Say, locks: Path = LOCKS
     return True
 
 
+@dataclass(frozen=True)
+class CachedJars:
+    """Locked jars in the cache of the user, for other programs than Spark, or for some Sparks.
+
+    `lock` is the path of the lock, NAME.xml and NAME.sha256, without its ending.
+    """
+
+    lock: Path
+
+    @property
+    def _module(self) -> Path:
+        return self.lock.with_suffix(".xml")
+
+    @property
+    def _hashes(self) -> Path:
+        return self.lock.with_suffix(".sha256")
+
+    @property
+    def folder(self) -> Path:
+        """Return their folder, which exists once all of them are right."""
+        return cache_folder() / f"{self.lock.name}-{digest(self._module, self._hashes)[:12]}"
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names of their files."""
+        return list(read_hashes(self._hashes))
+
+    @property
+    def are_fetched(self) -> bool:
+        """Return true if they have been downloaded."""
+        return self.folder.is_dir()
+
+    def fetch(self) -> list[Path]:
+        """Return their paths; download them once for all checkouts.
+
+        Raises WorkError if they cannot be downloaded, and UserError if one was changed.
+        """
+        folder = self.folder
+        if not self.are_fetched:
+            fetch_locked(self._module, self._hashes, installed_pyspark(), find_java(), folder)
+        if problem := changed_jar(folder, read_hashes(self._hashes)):
+            raise UserError(
+                "HW_JARS",
+                f"{problem} is not the one of {self._hashes.name}: delete {folder}, and the next "
+                "start fetches it",
+            )
+        return [folder / name for name in self.names]
+
+
 def fetch_locked(module: Path, hashes: Path, pyspark: Path, java: Java, into: Path) -> None:
     """Download the jars of an ivy.xml into a folder that appears once all of them are right.
 

@@ -37,5 +37,5 @@ def java_gateway(more_jars: Sequence[Path] = ()) -> Iterator[Any]:
         yield gateway
         gateway.close()
     finally:
-        process.stdin.close()  # it ends when nobody can write to it any more
+        process.stdin.close()  # it ends with its input
         process.wait()

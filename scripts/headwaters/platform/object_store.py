@@ -13,17 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from headwaters.platform.errors import UserError
-from headwaters.platform.jars import (
-    LOCKS,
-    Say,
-    cache_folder,
-    changed_jar,
-    digest,
-    fetch_locked,
-    find_java,
-    installed_pyspark,
-    read_hashes,
-)
+from headwaters.platform.jars import LOCKS, CachedJars, Say
 
 LOG_STORE = "headwaters.delta.ConditionalLogStore"
 LOG_STORE_JAR = Path(__file__).resolve().parent / "java" / "headwaters-log-store.jar"
@@ -36,14 +26,14 @@ WAREHOUSE = "spark.sql.warehouse.dir"
 OF_S3A = "spark.delta.logStore.s3a.impl"
 # Delta takes this one for all schemes, if it is set.
 OF_ALL_SCHEMES = "spark.delta.logStore.class"
-# With it, each commit has a random txnId, by which the log store recognises its own commits.
+# It gives each commit a random txnId. The log store recognises its own commits by their txnId.
 COMMIT_INFO = "spark.databricks.delta.commitInfo.enabled"
 JARS = "spark.jars"
 _S3A = "spark.hadoop.fs.s3a."
 _SECRET = re.compile(
     r"spark\.hadoop\.fs\.s3a\.(?:bucket\..+\.)?(?:access\.key|secret\.key|session\.token)"
 )
-_MODULE, _HASHES = LOCKS / "s3a.xml", LOCKS / "s3a.sha256"
+_OF_CLIENT = CachedJars(LOCKS / "s3a")
 
 
 def is_named(settings: Mapping[str, str]) -> bool:
@@ -145,7 +135,7 @@ def check_server(setting: Callable[[str, str], str | None], address: str) -> Non
 def with_jars(settings: Mapping[str, str], say: Say) -> dict[str, str]:
     """Return the settings of a Spark, with the jars of S3A and the log store if they name S3.
 
-    `spark.jars` reaches the driver and the executors, and leaves the class path of Java as it is.
+    `spark.jars` reaches the driver and the executors, and does not change the class path of Java.
     """
     if not is_named(settings):
         return dict(settings)
@@ -158,23 +148,11 @@ def jars(say: Say) -> list[Path]:
 
     Raises WorkError if they cannot be downloaded, and UserError if one was changed.
     """
-    folder, locked = _folder(), read_hashes(_HASHES)
     if not is_fetched():
-        say(f"fetching {len(locked)} jars for S3 (once)")
-        fetch_locked(_MODULE, _HASHES, installed_pyspark(), find_java(), folder)
-    if problem := changed_jar(folder, locked):
-        raise UserError(
-            "HW_JARS",
-            f"{problem} is not the one of s3a.sha256: delete {folder}, and the next start "
-            "fetches it",
-        )
-    return [LOG_STORE_JAR, *(folder / name for name in locked)]
+        say(f"fetching {len(_OF_CLIENT.names)} jars for S3 (once)")
+    return [LOG_STORE_JAR, *_OF_CLIENT.fetch()]
 
 
 def is_fetched() -> bool:
     """Return true if the jars of S3A have been downloaded."""
-    return _folder().is_dir()
-
-
-def _folder() -> Path:
-    return cache_folder() / f"s3a-{digest(_MODULE, _HASHES)[:12]}"
+    return _OF_CLIENT.are_fetched

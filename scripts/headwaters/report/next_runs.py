@@ -30,10 +30,10 @@ from headwaters.tables.table_folders import table_folders
 if TYPE_CHECKING:
     from dbt.contracts.graph.manifest import Manifest
 
-_UNCUT = 10_000  # columns of a pipe or a file, where no name may be cut
+_UNCUT = 10_000  # columns of a pipe or a file: names are whole there
 _MACRO = "hw_planned_runs"
 _TABLES = ("model", "seed", "snapshot", "source")
-# Actions that leave the rows of a table as they are.
+# Actions that change no row of a table.
 _STILL = ("no changes", "view", "refused")
 # The runs in a table's log that predict the bytes of an action.
 _WAYS: Mapping[str, tuple[Way, ...]] = {

@@ -24,7 +24,7 @@ _OF_COLUMNS = re.compile(
 )
 # Settings that concern the model's own columns and readers.
 _OF_MODEL = (
-    *("leads", "stages", "partition_by", "cluster_by", "prune_by", "on_gap", "on_foreign_write"),
+    *("stages", "partition_by", "cluster_by", "prune_by", "on_gap", "on_foreign_write"),
     *("replace_above", "apply_by", "location_root", "contract", "meta", "property_set"),
 )
 

@@ -148,13 +148,13 @@ def commits_of_log(table: Path, most: int) -> list[Commit]:
 def schema_at(table: Path, version: int) -> str | None:
     """Return the schema of a version as JSON, or None if the log no longer has it."""
     commits = {number: path for number, path in commit_files(table).items() if number <= version}
-    whole = [start for start, parts in _checkpoints(table).items() if start <= version]
-    start = max(whole, default=-1)
+    checkpoints = _checkpoints(table)
+    start = max((number for number in checkpoints if number <= version), default=-1)
     for number in sorted((number for number in commits if number > start), reverse=True):
         for action in actions(commits[number]):
             if metadata := action.get("metaData"):
                 return str(metadata["schemaString"])
-    for action in _checkpoint(_checkpoints(table)[start]) if start >= 0 else ():
+    for action in _checkpoint(checkpoints[start]) if start >= 0 else ():
         if metadata := action.get("metaData"):
             return str(metadata["schemaString"])
     return None

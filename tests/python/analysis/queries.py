@@ -23,11 +23,11 @@ from headwaters.analysis import dialect
 from headwaters.analysis.derive import (
     Derivation,
     Question,
+    Traces,
     Tracing,
     WholeQuery,
     derive,
     staged_derivation,
-    traced_derivation,
 )
 from headwaters.analysis.proof import prove
 from headwaters.analysis.reader import Reader
@@ -655,10 +655,23 @@ def tried_plain(number: int, oracle: Oracle, rounds: int = 6) -> tuple[str, str 
     return "leads" if derived.leads else derived.strategy, None
 
 
+def traced_derivation(question: Question, below: int) -> Derivation | None:
+    """Return the way by leads that follows most inputs, if it leaves fewer than `below`.
+
+    Raises Refused.
+    """
+    traces = Traces(question, dialect.parsed(question.sql))
+    try:
+        found = traces.derivation(below, is_whole=True)
+    except Refused:
+        found = None
+    return found or traces.derivation(below, is_whole=False)
+
+
 def traced_only(question: Question) -> Derivation | None:
     """Return how changed rows are traced, or None if they cannot be."""
     try:
-        return traced_derivation(question, dialect.parsed(question.sql), len(question.inputs) + 1)
+        return traced_derivation(question, len(question.inputs) + 1)
     except Refused:
         return None
 

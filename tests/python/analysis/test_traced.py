@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from headwaters.analysis import dialect
-from headwaters.analysis.derive import Question, traced_derivation
+from analysis.queries import traced_derivation
+from headwaters.analysis.derive import Question
 from headwaters.analysis.lineage_rules import Traced, TracedRules
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import Input
@@ -154,7 +154,7 @@ EXAMPLES = {
 
 def derived(sql: str) -> tuple[str, dict[str, str]]:
     used = [it for it in INPUTS if re.search(rf"\b(from|join|,) {it.name}\b", sql)]
-    found = traced_derivation(Question(sql, used, frozenset(["l"])), dialect.parsed(sql), 1)
+    found = traced_derivation(Question(sql, used, frozenset(["l"])), 1)
     assert found is not None
     assert set(found.leads) == {it.name for it in used if it.name != "l"}
     return " ".join(found.key), dict(found.leads)
@@ -246,7 +246,7 @@ def test_exploded_values_are_traced_by_the_same_view() -> None:
     inputs = [Input("a", "a", "", {"id": "int", "tags": "array<string>", "m": "map<string,int>"})]
 
     def lead(sql: str) -> str:
-        found = traced_derivation(Question(sql, inputs), dialect.parsed(sql), 1)
+        found = traced_derivation(Question(sql, inputs), 1)
         assert found is not None
         return found.leads["a"]
 
