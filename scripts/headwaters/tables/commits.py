@@ -539,7 +539,7 @@ def first_known(
     `commits` is the whole history, newest first. `columns` are the types of structs of version
     `to`, of each version in `replacements`, and of the version before each.
     """
-    horizon = _vacuum_horizon(commits)
+    lost = _files_lost(commits)
     dropped = _deletion_vectors_dropped(commits)
     known_layouts = layouts(commits)
     replaced = set(replacements(commits, to))
@@ -552,7 +552,7 @@ def first_known(
         if (
             starts
             or known_layouts[older.version] != known_layouts[commits[0].version]
-            or older.at < horizon
+            or older.version < lost
             or (first.version < dropped and not first.effect.inserts_only)
             or (first.version in replaced and _loses_columns(columns, first.version))
             or step.gap

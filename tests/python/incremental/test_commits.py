@@ -479,11 +479,14 @@ def first(*newest_first: Commit, columns: dict[int, str] | None = None) -> int:
 
 def test_the_feed_is_known_from_where_nothing_after_it_is_lost() -> None:
     feed_on = properties(1, delta__enableChangeDataFeed="true")
-    vacuum = commit(3, "VACUUM START", parameters={"specifiedRetentionMillis": "0"})
+    vacuumed = vacuum(3, "0")
     restored = commit(2, "RESTORE", parameters={"version": "1"})
     assert first(delete(2), append(1), append(0)) == 0
     assert first(delete(2), feed_on, append(0)) == 1
-    assert first(append(4), vacuum, delete(2), append(1)) == 3
+    assert first(append(4), vacuumed, append(1), append(0)) == 0  # no file had left the table
+    assert first(append(4), vacuumed, delete(2), append(1)) == 2
+    assert first(delete(4, at=9 * DAY), vacuumed, append(1), append(0)) == 0
+    assert first(append(4), commit(3, "VACUUM START"), delete(2), append(1)) == 1  # for a week
     assert rules.replacements([restored, append(1), append(0)], 2) == [2]
     fewer = {1: "struct<a:int,b:int>", 2: "struct<a:int>"}
     more = {1: "struct<a:int>", 2: "struct<a:int,b:int>"}

@@ -41,6 +41,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=1, help="the first number")
     parser.add_argument("--histories", type=int, default=1000, help="how many numbers")
     parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--models", type=int, default=3, help="at most so many in a history")
     parser.add_argument("--only", type=int, action="append", help="these numbers, recorded or not")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no lot after")
     parser.add_argument("--how", choices=HOW, default=HOW[0], help="what happens before each run")
@@ -53,16 +54,18 @@ def main() -> int:
 
     record = Project(ROOT).lake / "fuzz.jsonl"
     record.parent.mkdir(parents=True, exist_ok=True)
+    played_before = _played(record)
     numbers = options.only or [
         number
         for number in range(options.first, options.first + options.histories)
-        if (options.seed, number, options.steps) not in _played(record)
+        if (options.seed, number, options.steps, options.models) not in played_before
     ]
     os.environ["HEADWATERS_LAKE"] = str(record.parent / "fuzz")
     os.environ["HEADWATERS_JAVA_OPTIONS"] = LONG_JAVA
     project = Project(ROOT)
-    zone = {"spark.sql.session.timeZone": options.zone}
-    running = engines.start(project, port=0, settings=INTERPRETED | zone)
+    settings = {"spark.sql.session.timeZone": options.zone, "spark.ui.enabled": "false"}
+    settings["spark.driver.extraClassPath"] = _no_defaults(project.lake / "conf")
+    running = engines.start(project, port=0, settings=INTERPRETED | settings)
     os.environ["HEADWATERS_ENGINE"] = running.remote
     from pyspark.sql import SparkSession
 
@@ -74,7 +77,9 @@ def main() -> int:
             if time.monotonic() > until:
                 break
             began, cpu = time.monotonic(), _cpu(running.pid)
-            histories = {f"h{n}": drawn(options.seed, n, options.steps) for n in lot}
+            histories = {
+                f"h{n}": drawn(options.seed, n, options.steps, options.models) for n in lot
+            }
             played = Lot(
                 spark,
                 project.lake / "project",
@@ -91,6 +96,7 @@ def main() -> int:
                     "seed": options.seed,
                     "history": int(prefix[1:]),
                     "steps": options.steps,
+                    "models": options.models,
                     "outcome": course.failure.kind if course.failure else "equal",
                     "failure": vars(course.failure) if course.failure else None,
                     "actions": course.answers,
@@ -130,6 +136,14 @@ def main() -> int:
     return int(failed > 0)
 
 
+def _no_defaults(folder: Path) -> str:
+    """Write empty defaults of Hadoop's services, which Hive reads again in each statement."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("hdfs", "mapred", "yarn"):
+        (folder / f"{name}-default.xml").write_text("<configuration/>")
+    return str(folder)
+
+
 def _is_stored(number: int) -> bool:
     """Return whether the lot of this number stores keys and feeds, however few rows there are."""
     return number // SIZE % 2 == 1
@@ -142,11 +156,11 @@ def _lots(numbers: Sequence[int]) -> Iterator[list[int]]:
     yield from lots.values()
 
 
-def _played(record: Path) -> set[tuple[int, int, int]]:
+def _played(record: Path) -> set[tuple[int, ...]]:
     if not record.exists():
         return set()
     found = [json.loads(line) for line in record.read_text().splitlines()]
-    return {(result["seed"], result["history"], result["steps"]) for result in found}
+    return {(r["seed"], r["history"], r["steps"], r["models"]) for r in found}
 
 
 def _cpu(pid: int) -> float:

@@ -463,7 +463,10 @@ class Lot:
             return None
         reference = self._reference(prefix, model)
         if definition.is_history:
-            reference = f"select * from {self._place(prefix, model + TWIN)}"
+            place, twin = (self._place(prefix, name) for name in (model, model + TWIN))
+            if self._begins(place) != self._begins(twin):
+                return None  # the full refresh could no longer read the first periods
+            reference = f"select * from {twin}"
         try:
             right = self._query(reference, definition.partition_columns)
         except Exception as error:
@@ -479,6 +482,11 @@ class Lot:
             self._fail(name, "columns", f"got {got.columns}, right {right.columns}")
             return None
         return got, right
+
+    def _begins(self, table: str) -> str:
+        """Return the version of the input with which a table of periods begins."""
+        value = f"show tblproperties {table} ('headwaters.begins')"
+        return str(self.spark.sql(value).first()["value"])
 
     def _query(self, sql: str, partition_columns: Iterable[str] = ()) -> Query:
         fields = self.spark.sql(sql).schema.fields
