@@ -176,6 +176,7 @@ def test_set_up_runs_before_anything_is_installed() -> None:
         "headwaters.devkit.environment",
         "headwaters.platform.atomic_write",
         "headwaters.platform.errors",
+        "headwaters.platform.hadoop_defaults",
         "headwaters.platform.jars",
         "headwaters.platform.processes",
         "headwaters.platform.spark_version",

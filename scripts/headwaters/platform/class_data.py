@@ -14,14 +14,16 @@ import os
 import tempfile
 from pathlib import Path
 
-from headwaters.platform import processes
+from headwaters.platform import hadoop_defaults, processes
 from headwaters.platform.jars import LOCKS, Java, Say, digest
 
 
 def archive(pyspark: Path, java: Java) -> Path:
     """Return the path for the class data of this Spark on this Java."""
     spark = (pyspark / "version.py").read_text()
-    name = digest(LOCKS / "jars.sha256", text=f"{spark} {java.path.resolve()} {java.release}")
+    first = hadoop_defaults.content().hex()
+    text = f"{spark} {java.path.resolve()} {java.release} {first}"
+    name = digest(LOCKS / "jars.sha256", text=text)
     return pyspark / f"headwaters-{name[:12]}.jsa"
 
 
@@ -37,7 +39,10 @@ def make(pyspark: Path, java: Java, python: Path, say: Say) -> bool:
     so a failed run prints a message instead of an error.
     """
     file = archive(pyspark, java)
-    if file.exists() or not os.access(pyspark, os.W_OK):
+    if not os.access(pyspark, os.W_OK):
+        return False
+    hadoop_defaults.make(pyspark)
+    if file.exists():
         return False
     say("preparing Java's class data, with which Spark starts for half the CPU (a minute, once)")
     with tempfile.TemporaryDirectory(dir=pyspark, prefix=".class-data-") as work:

@@ -11,6 +11,9 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
+from headwaters.platform import hadoop_defaults
+from headwaters.platform.jars import installed_pyspark
+
 STATEMENTS = (
     "create table t (id int, at timestamp, v decimal(9, 2)) using delta tblproperties ("
     "'delta.enableChangeDataFeed' = 'true', 'delta.enableDeletionVectors' = 'true')",
@@ -54,7 +57,8 @@ def train(archive: Path) -> None:
         "spark.driver.extraJavaOptions",
         f"-XX:TieredStopAtLevel=1 '-XX:ArchiveClassesAtExit={archive}' -Xlog:disable",
     )
-    for key, value in SETTINGS.items():
+    settings = SETTINGS | hadoop_defaults.class_path(installed_pyspark(), SETTINGS)
+    for key, value in settings.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     for statement in STATEMENTS:

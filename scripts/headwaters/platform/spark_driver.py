@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from headwaters.platform import class_data, object_store
+from headwaters.platform import class_data, hadoop_defaults, object_store
 from headwaters.platform.jars import installed_pyspark, spark_java
 
 LOGGING = Path(__file__).with_name("log4j2.properties")
@@ -20,8 +20,10 @@ def driver_settings(logs: Path, settings: Mapping[str, str]) -> dict[str, str]:
     another checksum.
     """
     java = spark_java()
+    pyspark = installed_pyspark()
     told = logging_to(logs, object_store.with_jars(settings, _say))
-    archive = class_data.archive(installed_pyspark(), java)
+    told |= hadoop_defaults.class_path(pyspark, told)
+    archive = class_data.archive(pyspark, java)
     if archive.is_file() and "-XX:SharedArchiveFile=" not in told[OPTIONS]:
         told[OPTIONS] += " " + class_data.options(archive)
     return told

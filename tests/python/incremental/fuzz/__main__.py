@@ -63,9 +63,8 @@ def main() -> int:
     os.environ["HEADWATERS_LAKE"] = str(record.parent / "fuzz")
     os.environ["HEADWATERS_JAVA_OPTIONS"] = LONG_JAVA
     project = Project(ROOT)
-    settings = {"spark.sql.session.timeZone": options.zone, "spark.ui.enabled": "false"}
-    settings["spark.driver.extraClassPath"] = _no_defaults(project.lake / "conf")
-    running = engines.start(project, port=0, settings=INTERPRETED | settings)
+    zone = {"spark.sql.session.timeZone": options.zone}
+    running = engines.start(project, port=0, settings=INTERPRETED | zone)
     os.environ["HEADWATERS_ENGINE"] = running.remote
     from pyspark.sql import SparkSession
 
@@ -134,14 +133,6 @@ def main() -> int:
         if not options.keep_engine:
             engines.stop(project)
     return int(failed > 0)
-
-
-def _no_defaults(folder: Path) -> str:
-    """Write empty defaults of Hadoop's services, which Hive reads again in each statement."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in ("hdfs", "mapred", "yarn"):
-        (folder / f"{name}-default.xml").write_text("<configuration/>")
-    return str(folder)
 
 
 def _is_stored(number: int) -> bool:
