@@ -32,15 +32,15 @@ select _replaced.*, 'update_preimage', 0L, null from {{ change_set.stage }} wher
 {% endmacro %}
 
 
-{% macro hw_other_bytes_sql(source, range) -%}
-    select 1 from (
-        {%- for version in [range.after, range.to] %}
-        select {{ hw_quoted(range.texts) | join(', ') }} from {{ source }} version as of {{ version }}
-        {{- ' union all' if not loop.last }}
-        {%- endfor %}
-    ) where not (
-        {%- for name in range.texts %}
+{#- Selects a row if one of the versions has bytes that are not UTF-8. `texts` has the text columns by version. -#}
+{% macro hw_other_bytes_sql(source, texts) -%}
+    {%- for version, names in texts.items() %}
+    select 1 from {{ source }} version as of {{ version }} where not (
+        {%- for name in names %}
         coalesce(is_valid_utf8(cast({{ hw_quote(name) }} as string)), true){{ ' and' if not loop.last }}
         {%- endfor %}
-    ) limit 1
+    )
+    {{- ' union all' if not loop.last }}
+    {%- endfor %}
+    limit 1
 {%- endmacro %}

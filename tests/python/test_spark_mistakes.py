@@ -229,6 +229,11 @@ LINES = {
         "expression. Aggregate it, or join the table instead "
         "[SCALAR_SUBQUERY_TOO_MANY_ROWS]"
     ),
+    "column_name": (
+        "[HW_COLUMN_NAME] m.sql: Delta stores no column whose name has a blank, a tab, a newline "
+        "or one of `,;{}()=`: rename it by AS, or declare delta.columnMapping.mode: name in "
+        "tblproperties [DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES]"
+    ),
 }
 
 
@@ -243,6 +248,20 @@ def test_a_mistake_names_its_place_and_remedy(mistake: str) -> None:
         r"line (\d+)(,?) pos", lambda found: f"line {int(found[1]) + 2}{found[2]} pos", text
     )
     assert explained(shifted, around, model) == LINES[mistake]
+
+
+def test_a_clustered_table_is_not_replaced_by_a_partitioned_one() -> None:
+    condition = "DELTA_CLUSTERING_REPLACE_TABLE_WITH_PARTITIONED_TABLE"
+    text = (
+        f"[{condition}] Replacing a clustered Delta table with a partitioned table is not allowed."
+    )
+    sql = "select grp, n from t"
+    ran = f"create or replace table m using delta partitioned by (grp) as\n{sql}"
+    assert explained(text, ran, SqlText("m.sql", sql, sql)) == (
+        "[HW_CLUSTERED_TABLE] m.sql: the table is or was clustered, and Delta does not replace it "
+        "by a partitioned one: declare cluster_by instead of partition_by, or drop the table and "
+        f"run the model again [{condition}]"
+    )
 
 
 def test_each_mistake_has_a_line() -> None:
@@ -265,6 +284,15 @@ def test_a_statement_that_changed_the_model_s_sql_keeps_its_place() -> None:
     raw = "select\n    parcel_id,\n    wieght_kg\nfrom {{ ref('parcels') }}"
     line = explained(text, f"select * from (\n{ran}\n) limit 0", SqlText("m.sql", raw, sql))
     assert line is not None and line.startswith("[HW_NO_SUCH_COLUMN] m.sql:3: ")
+
+
+def test_a_model_of_one_line_is_known_by_its_sql_without_versions() -> None:
+    sql = "select depot, wieght_kg from silver.parcels"
+    mark = '/* changes {"at": 17, "kind": "changes", "source": "silver.parcels", "version": 3} */'
+    ran = f"select * from (\n{sql.replace('from ', f'from {mark} ')} version as of 3\n) limit 0"
+    text = TEXTS["typo"]["text"].replace("line 3 pos 4", "line 2 pos 14")
+    line = explained(text, ran, SqlText("m.sql", sql, sql))
+    assert line is not None and line.startswith("[HW_NO_SUCH_COLUMN] m.sql:1: ")
 
 
 def test_a_statement_without_a_file_names_lines_if_it_has_several() -> None:

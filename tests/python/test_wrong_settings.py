@@ -236,6 +236,36 @@ COMBINED: list[tuple[str | None, dict[str, Any], str]] = [
         "[HW_SETTING] clustered_by does nothing without buckets: write both, or remove it",
     ),
     (
+        None,
+        {"materialized": "table", "clustered_by": "id", "buckets": 4},
+        "[HW_SETTING] clustered_by and buckets are buckets of Hive, which Delta does not have: "
+        "write cluster_by",
+    ),
+    (
+        "auto",
+        {"liquid_clustered_by": "id"},
+        "[HW_SETTING] liquid_clustered_by is a setting of dbt-databricks and has no effect here: "
+        "write cluster_by",
+    ),
+    (
+        None,
+        {"materialized": "table", "row_filter": {"function": "f", "columns": ["id"]}},
+        "[HW_SETTING] row_filter is a setting of dbt-databricks and has no effect here: grant a "
+        "view that filters the rows",
+    ),
+    (
+        None,
+        {"materialized": "materialized_view"},
+        "[HW_SETTING] materialized: Spark has no materialized_view: write incremental, with "
+        "incremental_strategy: auto",
+    ),
+    (
+        None,
+        {"materialized": "table", "database": "other"},
+        "[HW_SETTING] database: other: dbt-spark has one catalog, spark_catalog: remove it, and "
+        "name the schema alone",
+    ),
+    (
         "merge",
         {**KEY, "on_schema_change": "sync_all"},
         "[HW_SETTING] on_schema_change: 'sync_all' is not allowed here, did you mean "
@@ -336,6 +366,28 @@ def test_a_model_may_overrule_the_meta_of_its_folder() -> None:
     assert problems(config, config_call_dict={"on_gap": "rebuild", "meta": {"a": 1}}) == []
     assert len(problems(config, config_call_dict={"meta": {"on_gap": "fail"}})) == 1
     assert problems({"partition_by": ["d"], "meta": {"partition_by": "d"}}) == []
+
+
+def test_what_hides_rows_is_an_error_wherever_it_stands() -> None:
+    folder = {"materialized": "table", "row_filter": "f", "liquid_clustered_by": "id"}
+    line = "row_filter is a setting of dbt-databricks and has no effect here: grant a view that "
+    assert problems(folder, config_call_dict={}) == [f"[HW_SETTING] {line}filters the rows"]
+    columns = {"id": {"name": "id", "column_mask": {"function": "f"}}}
+    line = "column id: column_mask is a setting of dbt-databricks and has no effect here: grant a "
+    assert problems({"materialized": "table"}, columns=columns) == [
+        f"[HW_SETTING] {line}view that masks the columns"
+    ]
+
+
+def test_there_is_one_catalog() -> None:
+    line = "[HW_SETTING] database: other: dbt-spark has one catalog, spark_catalog: remove it, and "
+    source = {"resource_type": "source", "database": "other"}
+    where = "models/m.sql: main.m: "
+    expected = line.replace("] ", f"] {where}", 1) + "name the schema alone"
+    assert problems({}, **source) == [expected]
+    assert problems({}, **{**source, "database": ""}) == []
+    for same in ("spark_catalog", None, ""):
+        assert problems({"materialized": "table", "database": same}) == []
 
 
 # Settings of other adapters and of packages, and words of projects.

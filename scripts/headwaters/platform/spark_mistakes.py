@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
 from headwaters.platform import spark_version
@@ -17,6 +17,8 @@ from headwaters.platform.names import nearest
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] +(.+)")
 _PLACE = re.compile(r"(?:\(|; ?|== SQL \()line (\d+),? pos(?:ition)? (\d+)")
 _STATE = re.compile(r"[ .]*\bSQLSTATE: (\w{5}).*")
+# What a run writes into the SQL of a model, within a line.
+_PIN = re.compile(r"/\* [a-z]+ \{.*?\} \*/ ?| version as of \d+")
 _LONGEST = 60  # characters of a line of SQL in a message
 _EVERY_FUNCTION = spark_version.STABLE_FUNCTIONS | spark_version.CHANGING_FUNCTIONS
 
@@ -93,7 +95,8 @@ def explained(text: str, statement: str, model: SqlText) -> str | None:
         return None
     condition, message = found[1], found[2]
     mistake = MISTAKES.get(condition) or MISTAKES.get(condition.partition(".")[0])
-    if mistake is None or not _is_of(statement, model.compiled):
+    plain = replace(model, compiled=_without_pins(model.compiled))
+    if mistake is None or not _is_of(_without_pins(statement), plain.compiled):
         return None
     place = _PLACE.search(text)
     number, position = (int(place[1]), int(place[2])) if place else (0, 0)
@@ -103,8 +106,8 @@ def explained(text: str, statement: str, model: SqlText) -> str | None:
         position -= 1  # a query context counts from 1
     code, explain = mistake
     state = _STATE.search(message)
-    error = _Error(_STATE.sub("", message), line, position, model.compiled)
-    where = _where(statement, number, error, model)
+    error = _Error(_STATE.sub("", message), line, position, plain.compiled)
+    where = _where(_without_pins(statement), number, error, plain)
     if state and state[1].startswith("22"):  # a review hides values between condition and state
         return f"[{code}] {where}[{condition}] {explain(error)} SQLSTATE: {state[1]}"
     return f"[{code}] {where}{explain(error)} [{condition}]"
@@ -154,6 +157,11 @@ def _compiled_line(statement: str, number: int, compiled: str) -> int | None:
     text = lines[number - 1].strip()
     same = [i for i, line in enumerate(compiled.split("\n"), 1) if line.strip() == text]
     return same[0] if len(same) == 1 else None
+
+
+def _without_pins(sql: str) -> str:
+    """Return SQL without the marks and versions of its inputs, which differ between runs."""
+    return _PIN.sub("", sql)
 
 
 def _is_of(statement: str, compiled: str) -> bool:
@@ -280,6 +288,20 @@ def _cast(error: _Error) -> str:
     return f"{text.rstrip('.')}. `try_cast` gives null instead."
 
 
+def _column_name(error: _Error) -> str:
+    return (
+        "Delta stores no column whose name has a blank, a tab, a newline or one of `,;{}()=`: "
+        "rename it by AS, or declare delta.columnMapping.mode: name in tblproperties"
+    )
+
+
+def _was_clustered(error: _Error) -> str:
+    return (
+        "the table is or was clustered, and Delta does not replace it by a partitioned one: "
+        "declare cluster_by instead of partition_by, or drop the table and run the model again"
+    )
+
+
 # The code and the text for each condition, or for all conditions of a family.
 MISTAKES: Mapping[str, tuple[str, Callable[[_Error], str]]] = {
     "UNRESOLVED_COLUMN": ("HW_NO_SUCH_COLUMN", _column),
@@ -326,6 +348,12 @@ MISTAKES: Mapping[str, tuple[str, Callable[[_Error], str]]] = {
         lambda error: (
             f"{error.part(r'Window function (.+?) requires')} needs an order: add ORDER BY in OVER"
         ),
+    ),
+    "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES": ("HW_COLUMN_NAME", _column_name),
+    "DELTA_CLUSTERING_REPLACE_TABLE_WITH_PARTITIONED_TABLE": ("HW_CLUSTERED_TABLE", _was_clustered),
+    "DATA_SOURCE_NOT_FOUND": (
+        "HW_SETTING",
+        _as_spark("Correct file_format, or add the jar of the format to spark.jars in the profile"),
     ),
     "CAST_INVALID_INPUT": ("HW_SQL_VALUE", _cast),
     "CAST_OVERFLOW": ("HW_SQL_VALUE", _cast),

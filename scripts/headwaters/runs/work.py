@@ -141,7 +141,15 @@ class Work:
         return self.read(sql.replace(feeds[reading.garbled], self.feed(reading.garbled)), fetch)
 
     def _has_other_bytes(self, source: str) -> bool:
-        sql = self.macros("hw_other_bytes_sql", source, self.range_of(source))
+        changes = self.range_of(source)
+        before = f"select * from {source} version as of {changes.after}"
+        known = {column.name.lower() for column in self.connection.columns(before)}
+        texts = {
+            changes.after: [name for name in changes.texts if name.lower() in known],
+            changes.to: list(changes.texts),
+        }
+        of_versions = {version: names for version, names in texts.items() if names}
+        sql = self.macros("hw_other_bytes_sql", source, of_versions)
         return len(self.connection.fetch(sql)) > 0
 
     def stage(self, table: DbtRelation, sql: str) -> str | None:

@@ -29,6 +29,27 @@ _OF_MATCHES = (
     *("incremental_predicates", "skip_matched_step"),
 )
 
+# Settings of dbt-databricks that have no effect here, with the remedy.
+_OF_DATABRICKS = {
+    "auto_liquid_cluster": "write cluster_by",
+    "column_masks": "grant a view that masks the columns",
+    "column_tags": "write tags",
+    "compression": "set spark.sql.parquet.compression.codec in the profile",
+    "databricks_tags": "write tags",
+    "incremental_apply_config_changes": "remove it; apply_tables applies changed settings",
+    "insert_by_name": "remove it",
+    "liquid_clustered_by": "write cluster_by",
+    "row_filter": "grant a view that filters the rows",
+    "unique_tmp_table_suffix": "remove it",
+    "use_replace_on_for_insert_overwrite": "remove it",
+    "use_safer_relation_operations": "remove it",
+    "view_update_via_alter": "remove it",
+}
+# Those that hide rows or values: an error also where a folder sets them.
+_HIDING = ("column_masks", "row_filter")
+# The names of the only catalog.
+_CATALOGS = ("", "none", "spark_catalog")
+
 
 def written(node: Node) -> frozenset[str]:
     """Return the names that a node's own SQL and YAML configure; `meta.on_gap` is one in meta.
@@ -55,6 +76,8 @@ def fitting_problems(node: Node) -> Iterator[Problem]:
         *_twice(node["config"], own),
         *_of_another_strategy(node, own),
         *_of_layout(node["config"], own),
+        *_of_other_adapters(node, own),
+        *_of_catalog(node),
         *_of_snapshot(node),
         *_of_merge(node["config"], own),
     ):
@@ -143,6 +166,40 @@ def _of_layout(config: Config, own: frozenset[str]) -> Iterator[str]:
     for name, needed in {"buckets": "clustered_by", "clustered_by": "buckets"}.items():
         if name in own and not is_empty(config.get(name)) and is_empty(config.get(needed)):
             yield f"{name} does nothing without {needed}: write both, or remove it"
+    is_delta = config.get("file_format") in (None, "", "delta")
+    if {"buckets", "clustered_by"} <= own and is_delta and not is_empty(config["clustered_by"]):
+        yield (
+            "clustered_by and buckets are buckets of Hive, which Delta does not have: write "
+            "cluster_by"
+        )
+
+
+def _of_other_adapters(node: Node, own: frozenset[str]) -> Iterator[str]:
+    if node["config"].get("materialized") == "materialized_view":
+        yield (
+            "materialized: Spark has no materialized_view: write incremental, with "
+            "incremental_strategy: auto"
+        )
+    for name, remedy in _OF_DATABRICKS.items():
+        is_own = name in own or name in _HIDING
+        if is_own and not is_empty(node["config"].get(name)):
+            yield f"{name} is a setting of dbt-databricks and has no effect here: {remedy}"
+    for column in (node.get("columns") or {}).values():
+        if column.get("column_mask"):
+            yield (
+                f"column {column['name']}: column_mask is a setting of dbt-databricks and has no "
+                f"effect here: {_OF_DATABRICKS['column_masks']}"
+            )
+
+
+def _of_catalog(node: Node) -> Iterator[str]:
+    is_source = node["resource_type"] == "source"
+    given = node.get("database") if is_source else node["config"].get("database")
+    if str(given or "").lower() not in _CATALOGS:
+        yield (
+            f"database: {given}: dbt-spark has one catalog, spark_catalog: remove it, and name the "
+            "schema alone"
+        )
 
 
 def _of_snapshot(node: Node) -> Iterator[str]:

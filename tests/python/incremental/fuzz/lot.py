@@ -395,12 +395,14 @@ class Lot:
         return None
 
     def _are_changed(self, names: Iterable[str]) -> list[str]:
-        """Return the tables whose rows a refused run changed."""
+        """Return the tables whose rows a refused run changed; a view changes with its inputs."""
         found = []
         for name in names:
             prefix, _, model = name.rpartition("_")
-            before = self.courses[prefix].rows.get(model)
-            if before is None:
+            course = self.courses[prefix]
+            before = course.rows.get(model)
+            is_view = course.models[model].settings.get("materialized") == "view"
+            if before is None or is_view:
                 continue
             try:
                 table = self._query(f"select * from {self._place(prefix, model)}")
