@@ -199,6 +199,21 @@ FORMS: dict[str, list[SqlForm]] = {
             " qualify row_number() over (partition by customer_id order by placed desc, id) = 1",
         ),
         SqlForm(
+            "`row_number` without other columns, as in dbt_utils' `date_spine`",
+            "affected keys",
+            "A partition of n rows has the numbers 1 to n in any order.",
+            "select customer_id, row_number() over (partition by customer_id order by placed) as n"
+            " from orders",
+        ),
+        SqlForm(
+            "rows that tie, joined with other inputs",
+            "traced keys",
+            "The key has one value in each partition, so a run keeps a choice or makes it again.",
+            "select o.status, o.id, c.name from (select status, id, row_number() over"
+            " (partition by status order by placed) as n from orders) o"
+            " left join customers c on upper(c.region) = upper(o.status) where o.n = 1",
+        ),
+        SqlForm(
             "the latest row of each key, grouped by other columns",
             "traced keys",
             "A row changes only with a row of its partition, so a lead joins these.",

@@ -161,7 +161,7 @@ def _derivation(question: Question, text: dialect.Text) -> Derivation:
                 break
 
     def trace(is_whole: bool) -> None:
-        # every rule book refuses an order that lets rows tie
+        # no rule book allows such a query
         if left() and not (whole.refused and whole.refused.code == "HW_NONDETERMINISTIC"):
             try:
                 found = tracing.derivation(left(), is_whole)
@@ -272,11 +272,10 @@ class Traces:
             )
             if _unfollowed(inputs, question) >= below:
                 break
-            rules = TracedRules(nulls, windows)
+            rules = TracedRules(nulls, windows, question.follows_ties)
+            reader = Reader(inputs, rules, question.allowed, question.functions)
             try:
-                relation = Reader(inputs, rules, question.allowed, question.functions).read(
-                    self._tree
-                )
+                relation = reader.read(self._tree)
                 unique_key = tuple(question.unique_key) or _unique_key(relation)
                 key = _key_of_leads(rules, relation, unique_key, self._tree)
                 leads = rules.leads_of(relation, key, self._tree)
@@ -289,7 +288,10 @@ class Traces:
             else:
                 # an input that the query never reads does not count
                 if set(leads) == set(followed):
-                    return Derivation("affected_keys", unique_key, inputs, None, leads, key)
+                    ties = tuple(reader.ties)
+                    return Derivation(
+                        "affected_keys", unique_key, inputs, None, leads, key, ties=ties
+                    )
             on_nulls |= rules.depends_on_nulls
             on_windows |= rules.depends_on_windows
         if self._refused is not None:
@@ -370,7 +372,8 @@ def _stage(
     if not unique_key:
         return None
     try:
-        led = Traces(replace(question, unique_key=unique_key), tree).derivation(1, is_whole=True)
+        part = replace(question, unique_key=unique_key, follows_ties=False)
+        led = Traces(part, tree).derivation(1, is_whole=True)
     except Refused:
         return None
     if led is None:
@@ -777,9 +780,9 @@ class Tracing:
         self._group(relation, partition)
         return relation.fact
 
-    def may_choose(self, relation: Relation) -> bool:
-        """Return true if the rules follow an order with ties."""
-        return self._follows_ties
+    def chosen(self, relation: Relation, name: str) -> Any | None:
+        """Return the fact if the rules follow an order with ties."""
+        return relation.fact if self._follows_ties else None
 
     def distinct(self, relation: Relation, node: exp.Expr) -> Any:
         """Apply DISTINCT."""

@@ -316,8 +316,10 @@ class Expressions(ABC):
         ordered = spark_version.ORDERED_WINDOW_FUNCTIONS | spark_version.ORDERED_AGGREGATES
         if by_place or (name in ordered and not _is_in_its_order(name, arguments)):
             ids = frozenset[int]().union(*(value.whole for value in (*partition, *order)))
-            if not self._ties_are_copies(parts, ids, scope):
-                self._total(name, scope.relation, scope.relation.unique, ids, node)
+            if not self._ties_are_copies(parts, ids, scope) and not (
+                name == "row_number" and _is_read_alone(node, parts, partition, scope)
+            ):
+                scope.relation = self._total(name, scope.relation, scope.relation.unique, ids, node)
         value = joined(*partition, *order, *arguments)
         value = value._replace(type=_type_of_chosen(name, arguments))
         if name != "row_number" or len(columns) < len(partition):
@@ -360,13 +362,17 @@ class Expressions(ABC):
         unique: Sequence[frozenset[int]],
         ids: frozenset[int],
         node: exp.Expr,
-    ) -> None:
-        """Refuse an order that lets rows tie, unless each run may choose among them."""
+    ) -> Relation:
+        """Refuse an order that lets rows tie, unless each run may choose among them.
+
+        Return the relation with the fact of the choice.
+        """
         if name in self._allowed or any(key <= ids for key in unique):
-            return
-        if relation.fact is not None and self._rules.may_choose(relation):
+            return relation
+        fact = None if relation.fact is None else self._rules.chosen(relation, name)
+        if fact is not None:
             self.ties[dialect.whole_text(node)] = None
-            return
+            return replace(relation, fact=fact)
         raise dialect.refused(
             node,
             "HW_NONDETERMINISTIC",
@@ -490,7 +496,7 @@ class Expressions(ABC):
             ids = frozenset(column.id for column in (groups or {}).values())
             if name in ("max_by", "min_by"):
                 ids |= arguments[1].whole
-            self._total(name, scope.relation, scope.rows_unique, ids, node)
+            scope.relation = self._total(name, scope.relation, scope.rows_unique, ids, node)
         weight = parts[0].weight if len(parts) == 1 else joined(*parts).weight
         if scope.relation.fact is not None:
             weight = self._rules.aggregated(name, weight, is_plain, node)
@@ -731,6 +737,45 @@ def _type_of_chosen(name: str, arguments: Sequence[Value]) -> str | None:
         or name == "nth_value"
     )
     return arguments[0].type if is_chosen and arguments else None
+
+
+def _is_read_alone(
+    window: exp.Window, parts: Sequence[exp.Expr], partition: Sequence[Value], scope: Scope
+) -> bool:
+    """Return true if a select list reads nothing but a `row_number` and its partition.
+
+    Rows that tie may get their numbers either way. Each partition of n rows gives its columns with
+    the numbers 1 to n in any order, so a select list of these has the same rows. A further
+    column, a further window, or a clause that chooses rows after the window could show the order.
+    """
+    select = window.find_ancestor(exp.Select)
+    if (
+        select is None
+        or scope.groups is not None
+        or any(select.args.get(clause) for clause in ("qualify", "limit", "offset", "having"))
+    ):
+        return False
+    own = dialect.whole_text(window)
+    within = {
+        dialect.whole_text(found) for part in parts for found in part.args.get("partition_by") or []
+    }
+    reads_partition = False
+
+    def is_number(node: exp.Expr) -> bool:
+        return isinstance(node, exp.Window) and dialect.whole_text(node) == own
+
+    for node in select.expressions:
+        for found in node.walk(prune=is_number):
+            if is_number(found):
+                continue
+            if isinstance(found, exp.Column) and dialect.whole_text(found) in within:
+                reads_partition = True
+            elif isinstance(found, (exp.Column, exp.Star, exp.Window, exp.Query)):
+                return False
+    # 0.0 and -0.0 are of one partition, and differ
+    return not reads_partition or all(
+        value.column is not None and is_exact(value.type) for value in partition
+    )
 
 
 def _is_in_its_order(name: str, arguments: Sequence[Value]) -> bool:

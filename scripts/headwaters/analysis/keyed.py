@@ -221,14 +221,14 @@ class KeyedRules:
             self._within(relation, ids, node, "PARTITION BY lacks")
         return relation.fact
 
-    def may_choose(self, relation: Relation) -> bool:
-        """Return true for rows of the key: a run computes all of them, or none.
+    def chosen(self, relation: Relation, name: str) -> Any | None:
+        """Return the fact for rows of the key: a run computes all of them, or none.
 
         A row that a `via` reaches may belong to several keys, and a run may compute one of them.
         """
         fact = relation.fact
         reached = fact.is_reached if isinstance(fact, OfOuter) else bool(fact.space)
-        return self._follows_ties and not reached
+        return fact if self._follows_ties and not reached else None
 
     def distinct(self, relation: Relation, node: exp.Expr) -> Any:
         """Take distinct rows that include the key."""

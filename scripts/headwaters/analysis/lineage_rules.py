@@ -66,7 +66,8 @@ class Traced:
     columns that would have a name if both sides of outer joins were traced. `links` are conditions
     that compare columns with those of the relation that is joined next, or of the query around.
     With windows, `unspread` are the leads before those of this select list, and `partitions` the
-    texts of their columns.
+    texts of their columns. For each order that lets rows tie, `chosen` has the texts of columns
+    that have one value in all rows that depend on a choice.
     """
 
     parts: tuple[tuple[int, str], ...]
@@ -78,6 +79,7 @@ class Traced:
     links: tuple[str, ...] = ()
     unspread: tuple[Lead, ...] = ()
     partitions: frozenset[tuple[str, ...]] = frozenset()
+    chosen: tuple[frozenset[str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -111,11 +113,12 @@ class TracedRules:
     leads. With `windows`, a window leaves every column traced: a lead returns all rows of a changed
     row's partition. `depends_on_nulls` and `depends_on_windows`: the other value would change the
     result. `across` are inputs that no choice of roles can follow: all of their rows make one row,
-    or no grouping column is made of single rows.
+    or no grouping column is made of single rows. With `follows_ties`, rows may tie.
     """
 
     nulls: bool = False
     windows: bool = False
+    follows_ties: bool = False
     depends_on_nulls: bool = False
     depends_on_windows: bool = False
     required: set[int] = field(default_factory=set)
@@ -193,7 +196,9 @@ class TracedRules:
             _refuse(node, "one side is compared with the outer query and the other is not")
         tokens = mine.tokens | theirs.tokens
         conditions = _compared(equal, mine, theirs)
-        mine, theirs = replace(mine, links=()), replace(theirs, links=())
+        chosen = _chosen_of_join(equal, mine, theirs)
+        mine = replace(mine, links=(), chosen=chosen)
+        theirs = replace(theirs, links=(), chosen=chosen)
         if side == "left" and left.fact is None and theirs.leads:
             # a kept row of constants depends on the rows that its column equals
             equated = {pair.left.id: theirs.names[pair.right.id] for pair in _found(equal, theirs)}
@@ -203,7 +208,8 @@ class TracedRules:
         if side == "full" and not (self.nulls and conditions):
             if mine.leads or theirs.leads:
                 _refuse(node, "full join: a row that nothing joins has no values of the other side")
-            return Traced(mine.parts, {}, tokens=tokens, others=_ids(mine, theirs))
+            others = _ids(mine, theirs)
+            return Traced(mine.parts, {}, tokens=tokens, others=others, chosen=chosen)
         if not conditions:
             if theirs.leads and (side != "inner" or mine.leads):
                 _refuse(node, f"{side} join by no equality of columns of single rows")
@@ -218,6 +224,7 @@ class TracedRules:
                 mine.leads + theirs.leads,
                 tokens,
                 mine.others | theirs.others,
+                chosen=chosen,
             ),
             conditions,
         )
@@ -262,12 +269,28 @@ class TracedRules:
         if isinstance(fact, OfRow) or isinstance(kept, OfRow) or not fact.leads:
             return kept
         self.depends_on_windows |= len(kept.names) < len(fact.names)
-        token = self._token()
-        return replace(_spread(fact, kept) if self.windows else kept, tokens=fact.tokens | token)
+        tokens = fact.tokens | self._token()
+        if not self.windows:
+            return replace(kept, tokens=tokens)
+        # what depends on a choice now includes whole partitions
+        within = frozenset(kept.names.values())
+        chosen = tuple(texts & within for texts in fact.chosen)
+        return replace(_spread(fact, kept), tokens=tokens, chosen=chosen)
 
-    def may_choose(self, relation: Relation) -> bool:
-        """Return false: a run computes rows whose traced columns cut across partitions."""
-        return False
+    def chosen(self, relation: Relation, name: str) -> Traced | None:
+        """Note the columns of the partition or of the group within which rows tie.
+
+        A run computes all rows of a traced key or none, from one statement. So if the key of the
+        result consists of columns that have one value in all rows that depend on a choice, each
+        choice is made once, and the table is one of the answers of a full refresh. `joined`
+        adds columns that are equated, `united` maps them, and `key_of` selects the key.
+        After `windowed` and `grouped` the traced columns are those of the partition or the group.
+        With windows, a partition is not what is traced, and a limit chooses among all rows.
+        """
+        fact: _Fact = relation.fact
+        if not self.follows_ties or self.windows or name == "limit" or isinstance(fact, OfRow):
+            return None
+        return replace(fact, chosen=(*fact.chosen, frozenset(fact.names.values())))
 
     def distinct(self, relation: Relation, node: exp.Expr) -> _Fact:
         """Take DISTINCT, because equal rows have equal values."""
@@ -299,7 +322,7 @@ class TracedRules:
         facts = [_fact(left), _fact(right)]
         tokens = frozenset[int]().union(*(fact.tokens for fact in facts))
         if any(isinstance(fact, OfRow) for fact in facts):
-            if any(isinstance(fact, Traced) and fact.leads for fact in facts):
+            if any(isinstance(fact, Traced) and (fact.leads or fact.chosen) for fact in facts):
                 _refuse(node, "one branch is compared with the outer query and the other is not")
             leads = [lead for fact in facts if isinstance(fact, OfRow) for lead in fact.leads]
             return OfRow(tuple(leads), tokens)
@@ -333,6 +356,8 @@ class TracedRules:
         """Trace the outer rows that compare with a changed row of the subquery."""
         fact, of = _fact(outer), _fact(inner)
         tokens = fact.tokens | of.tokens
+        if isinstance(of, Traced) and of.chosen:
+            _refuse(node, "rows of the subquery tie, and any row around it may depend on them")
         if not of.leads:
             return replace(fact, tokens=tokens)
         if isinstance(fact, OfRow):
@@ -375,7 +400,7 @@ class TracedRules:
         if isinstance(fact, OfRow) or not isinstance(outer.fact, Traced):
             return fact
         conditions = _compared(equal, outer.fact, fact)
-        if not conditions:
+        if not conditions or fact.chosen:
             return replace(fact, links=())
         return OfRow(_nested(fact, conditions), fact.tokens)
 
@@ -407,7 +432,10 @@ class TracedRules:
         return {name: "\nunion all\n".join(queries) for name, queries in found.items()}
 
     def key_of(self, relation: Relation) -> list[Column]:
-        """Return the columns of the result that are made of single rows and have a unique name."""
+        """Return the columns of the result that are made of single rows and have a unique name.
+
+        If rows tie, these are the columns that have one value in all rows that depend on a choice.
+        """
         fact = relation.fact
         names = [column.name.lower() for column in relation.columns]
         return [
@@ -417,6 +445,7 @@ class TracedRules:
             and column.id in fact.names
             and names.count(column.name.lower()) == 1
             and is_comparable(column.type)
+            and all(fact.names[column.id] in texts for texts in fact.chosen)
         ]
 
     def _token(self) -> frozenset[int]:
@@ -473,6 +502,7 @@ def _copied(fact: Traced) -> Traced:
         leads,
         fact.tokens,
         fact.others,
+        chosen=tuple(frozenset(map(text, texts)) for texts in fact.chosen),
     )
 
 
@@ -516,7 +546,13 @@ def _union(
         for lead in fact.leads
     )
     names = {id: f"\x01{number}\x01.{column}" for id, column in zip(ids, columns, strict=True)}
-    return Traced(((number, f"({' union all '.join(every)})"),), names, (), leads, tokens)
+    chosen = tuple(
+        frozenset(name for text, name in zip(texts, names.values(), strict=True) if text in within)
+        for texts, (fact, _) in zip([texts for _, texts in branches], branches, strict=True)
+        for within in fact.chosen
+    )
+    part = number, f"({' union all '.join(every)})"
+    return Traced((part,), names, (), leads, tokens, chosen=chosen)
 
 
 def _fact(relation: Relation) -> _Fact:
@@ -609,6 +645,32 @@ def _compared(equal: Sequence[Equal], mine: Traced, theirs: Traced) -> list[str]
     names = {**mine.names, **theirs.names}
     texts = (_named(text, names) for text in dict.fromkeys((*mine.links, *theirs.links)))
     return [text for text in texts if text is not None]
+
+
+def _chosen_of_join(
+    equal: Sequence[Equal], mine: Traced, theirs: Traced
+) -> tuple[frozenset[str], ...]:
+    """Return the columns that keep choices apart after a join.
+
+    A row that depends on a choice, joined or kept alone, meets the equalities with the rows among
+    which the run chooses: the column of the other side has their value.
+    """
+    chosen = dict.fromkeys((*mine.chosen, *theirs.chosen))
+    if not chosen:
+        return ()
+    pairs = [
+        (one[first.id], other[second.id])
+        for pair in equal
+        if _is_harmless(pair)
+        for first, second in ((pair.left, pair.right), (pair.right, pair.left))
+        for one, other in ((mine.names, theirs.names),)
+        if first.id in one and second.id in other
+    ]
+    found = []
+    for texts in chosen:
+        equated = {b for a, b in pairs if a in texts} | {a for a, b in pairs if b in texts}
+        found.append(texts | equated)
+    return tuple(found)
 
 
 def _named(text: str, names: Mapping[int, str]) -> str | None:

@@ -137,9 +137,8 @@ class LinearRules:
         """Refuse windows."""
         refuse("HW_NOT_LINEAR", node, "a window looks at other rows of the input")
 
-    def may_choose(self, relation: Relation) -> bool:
-        """Return false: a run computes single rows."""
-        return False
+    def chosen(self, relation: Relation, name: str) -> None:
+        """Return None: a run computes single rows."""
 
     def distinct(self, relation: Relation, node: exp.Expr) -> NoReturn:
         """Refuse DISTINCT: a row stays as long as one of its equals does."""

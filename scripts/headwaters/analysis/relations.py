@@ -175,10 +175,11 @@ class Rules(Protocol):
     def windowed(self, relation: Relation, partition: Sequence[Column], node: exp.Expr) -> Any:
         """Apply a window that is partitioned by these columns."""
 
-    def may_choose(self, relation: Relation) -> bool:
-        """Return true if each run may choose among rows that tie.
+    def chosen(self, relation: Relation, name: str) -> Any | None:
+        """Return the fact if each run may choose among rows that tie; None refuses.
 
-        It may if a run computes all rows that depend on the choice, or none of them.
+        It may if a run computes all rows that depend on the choice, or none of them. `name` is the
+        function, or limit.
         """
 
     def distinct(self, relation: Relation, node: exp.Expr) -> Any:

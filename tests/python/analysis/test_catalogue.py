@@ -20,7 +20,7 @@ EVERY = [form for forms in FORMS.values() for form in forms]
 
 def derived(form: SqlForm) -> Derivation:
     used = [table for table in TABLES if re.search(rf"\b{table.name}\b", form.example)]
-    return derive(Question(form.example, used))
+    return derive(Question(form.example, used, follows_ties=True))
 
 
 def how(found: Derivation) -> How:

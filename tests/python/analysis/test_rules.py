@@ -264,7 +264,7 @@ KEYED = {
     " window w as (partition by id order by val, grp, price)": "",
     "select id, row_number() over (partition by id order by val, grp, price) as n, row_number()"
     " over (partition by id order by val, grp, price desc) as m from a": "NONDETERMINISTIC: ",
-    "select id, row_number() over (partition by id order by val, grp, price) as n"
+    "select id, x, row_number() over (partition by id order by val, grp, price) as n"
     " from (select *, cast(val as double) as x from a)": "NONDETERMINISTIC: ",
     "select id, row_number() over (partition by id, val, grp, price order by count(*)) as n from a"
     " group by id, val, grp, price, price + 1": "NONDETERMINISTIC: ",
@@ -293,7 +293,30 @@ KEYED = {
     "select id, id in (select id from b) as f from a": "ACROSS_KEYS: ",
     "select upper(grp) as id from a": "ACROSS_KEYS: ",
     "select grp from a": "ACROSS_KEYS: ",
-    "select id, row_number() over (partition by id order by val) as r from a": "NONDETERMINISTIC: ",
+    # the numbers of a partition without its other columns
+    "select id, row_number() over (partition by id order by val) as r from a": "",
+    "select id, 7 - row_number() over w as r, row_number() over w as s from a"
+    " window w as (partition by id order by val)": "",
+    "select distinct id, row_number() over (partition by id order by val) as r from a": "",
+    "select id, val, row_number() over (partition by id order by val) as r from a": (
+        "NONDETERMINISTIC: `row_number() OVER"
+    ),
+    "select *, row_number() over (partition by id order by val) as r from a": (
+        "NONDETERMINISTIC: `row_number() OVER"
+    ),
+    "select id, row_number() over (partition by id order by val) as r, row_number() over"
+    " (partition by id order by grp) as s from a": "NONDETERMINISTIC: `row_number() OVER",
+    "select id, count(*) over (partition by id, grp) as c, row_number() over"
+    " (partition by id order by val) as r from a": "NONDETERMINISTIC: `row_number() OVER",
+    "select id, row_number() over (partition by id order by val) as r from a"
+    " qualify count(*) over (partition by id, grp) = 1": "NONDETERMINISTIC: `row_number() OVER",
+    "select id, (select max(b.val) from b where b.id = a.id) as m, row_number() over"
+    " (partition by id order by val) as r from a": "NONDETERMINISTIC: `row_number() OVER",
+    # 0.0 and -0.0 are of one partition
+    "select id, x, row_number() over (partition by id, x order by val) as r"
+    " from (select *, cast(val as double) as x from a)": "NONDETERMINISTIC: `row_number() OVER",
+    "select id, ntile(2) over (partition by id order by val) as r, max(val) over"
+    " (partition by id) as m from a": "NONDETERMINISTIC: `ntile(2) OVER",
     "select id, first(grp) as g from a group by id": "NONDETERMINISTIC: `first(grp)`",
     "select id, collect_list(val) as g from a group by id": "NONDETERMINISTIC: ",
     "select id, try_sum(val) as g from a group by id": "NONDETERMINISTIC: `try_sum(val)`",
@@ -483,7 +506,7 @@ def test_a_function_may_be_allowed() -> None:
         ("select id, unheard_of(val) as d from t", "UNHEARD_OF"),
     ]:
         prove(sql, [T], "linear", ["id"], [name])
-    sql = "select id, row_number() over (partition by id order by val) as r from a"
+    sql = "select id, val, row_number() over (partition by id order by val) as r from a"
     prove(sql, [A], "keyed", ["id"], ["row_number"])
 
 
