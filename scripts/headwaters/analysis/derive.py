@@ -50,6 +50,10 @@ MOST_ROLES = 32
 # Proofs that are tried for a query, and for each hidden query. The eighth proof succeeds or none.
 MOST_PROOFS = 48
 MOST_PROOFS_OF_STAGE = 12
+# Nodes of a query times its readings, for each of the two kinds of ways; a reading of 3,000 nodes
+# takes 20 ms. At least so many readings are tried.
+MOST_NODES_READ = 60_000
+LEAST_READINGS = 16
 # Codes for queries that the analysis does not understand but Spark may.
 _UNREAD = ("HW_NOT_UNDERSTOOD", "HW_NO_SUCH_COLUMN")
 # How rows are traced: by the optional side of outer joins, and through windows by all columns.
@@ -208,7 +212,7 @@ def _derived(
     unproven: list[Refused],
 ) -> Iterator[Derivation]:
     """Yield the proven candidates."""
-    for strategy, candidate in itertools.islice(candidates, MOST_PROOFS):
+    for strategy, candidate in itertools.islice(candidates, _affordable(MOST_PROOFS, tree)):
         try:
             relation = proven(
                 tree,
@@ -226,6 +230,12 @@ def _derived(
         else:
             unique_key = tuple(question.unique_key) or _unique_key(relation)
             yield Derivation(strategy, unique_key, tuple(candidate), ties=whole.ties)
+
+
+def _affordable(most: int, tree: exp.Query) -> int:
+    """Return the number of readings to try of a query, which is fewer for a long one."""
+    nodes = sum(1 for _ in tree.walk())
+    return min(most, max(LEAST_READINGS, MOST_NODES_READ // nodes))
 
 
 class Traces:
@@ -257,9 +267,10 @@ class Traces:
             itertools.combinations(self._names, many) for many in sizes if many
         )
         on_nulls = on_windows = False
-        for followed, (nulls, windows) in itertools.islice(
-            itertools.product(chosen, _MODES), MOST_ROLES * 2
-        ):
+        # `itertools.product` would make all combinations first
+        ways = ((followed, mode) for followed in chosen for mode in _MODES)
+        most_ways = _affordable(MOST_ROLES * 2, self._tree)
+        for followed, (nulls, windows) in itertools.islice(ways, most_ways):
             if (nulls, windows) == _MODES[0]:
                 on_nulls = on_windows = False
             if (nulls and not on_nulls) or (windows and not on_windows):

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from sqlglot import exp
 
-from headwaters.analysis.derive import Derivation, Question, Tracing, derive
+from headwaters.analysis.derive import (
+    LEAST_READINGS,
+    MOST_NODES_READ,
+    Derivation,
+    Question,
+    Tracing,
+    derive,
+)
 from headwaters.analysis.dialect import parsed
 from headwaters.analysis.reader import Reader
 from headwaters.analysis.refusal import Refused
@@ -577,6 +585,34 @@ def test_a_refused_query_is_not_read_for_each_combination_of_its_inputs(
     sql = f"select a.id, row_number() over (order by a.grp) as n {joined}"
     assert derive(Question(sql, [A, B, C])).strategy == "replace"
     assert Counter(readings) == {"Tracing": 1}
+
+
+def test_a_long_query_is_read_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bound the time: nodes times readings, for ways that follow every input and for the others.
+
+    Thirty inputs have 2**30 choices, which are not made in advance.
+    """
+    read, readings = Reader.read, Counter[str]()
+
+    def noting(reader: Reader, tree: exp.Query) -> Relation:
+        readings[type(reader._rules).__name__] += 1
+        return read(reader, tree)
+
+    monkeypatch.setattr(Reader, "read", noting)
+    columns = {"id": "int", "grp": "int", "val": "int"}
+    names = [f"t{number}" for number in range(30)]
+    inputs = [Input(name, name, "", columns) for name in names]
+    joins = [f"left join {b} on {b}.val = {a}.val" for a, b in pairwise(names)]
+    values = [
+        f"max(coalesce({name}.val, 0) + {number}) as m{number}"
+        for name in names
+        for number in range(8)
+    ]
+    sql = f"select t0.grp, {', '.join(values)} from t0 {' '.join(joins)} group by t0.grp"
+    assert derive(Question(sql, inputs)).strategy == "replace"
+    nodes = sum(1 for _ in parsed(sql).walk())
+    assert nodes > 2_000
+    assert LEAST_READINGS < max(readings.values()) <= 2 * MOST_NODES_READ // nodes
 
 
 JOINED = [
