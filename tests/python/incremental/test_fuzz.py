@@ -85,6 +85,25 @@ FOUND = {
         ),
         Step((Change("vacuum [t] retain 0 hours"), Change("delete from [t] where id = 2"))),
     ),
+    # found by an attack: the structs of table and rows cannot be compared
+    "nested": History(
+        (
+            Change(
+                f"create table [t] using delta {FEED} as select id, struct(id as a) as s"
+                " from values {rows} as s (id)",
+                ("(1)", "(2)"),
+            ),
+        ),
+        (Model("m1", {"incremental_strategy": "auto"}, "select * from [t] as t", {"t": "t"}),),
+        (
+            Step(
+                (
+                    Change("alter table [t] add columns (s.b string)"),
+                    Change("update [t] set s = named_struct('a', 5, 'b', 'x') where id = 1"),
+                )
+            ),
+        ),
+    ),
     "clustered": of_notes(
         Model("", {"incremental_strategy": "auto", "cluster_by": "note"}, BY_GROUP, {}),
         Step((), (Model("m1", PARTITIONED, BY_GROUP, {"t": "t"}),)),

@@ -24,13 +24,3 @@ def test_stored_keys_may_have_the_character_that_stands_for_bytes(
     answers = world.answers(world.run("--select", *models))
     assert all(answer.startswith("append: 1 inserted") for answer in answers.values()), answers
     world.check(*models)
-
-
-def test_bytes_that_are_not_utf8_are_found_beside_a_new_column(worlds: World) -> None:
-    """Look for the bytes that the feed has as U+FFFD in each version by its own columns."""
-    world = worlds.sound(["tag_latest"])
-    world.change("alter table {inputs}.marks add columns (more string)")
-    world.change("update {inputs}.marks set val = val + 1 where id = 1")  # its tag is not UTF-8
-    answers = world.answers(world.run("--select", "tag_latest"))
-    assert "not UTF-8" in answers["tag_latest"], answers
-    world.check("tag_latest")

@@ -104,6 +104,13 @@ class Strategy:
         """Return the SQL of the whole table; `columns` are those of the model's SQL."""
         return sql
 
+    def has_types_of(self, rows: str) -> bool:
+        """Return true if the table has the columns of these rows. Runs a statement."""
+        held = self.sql("hw_type_of", f"select * from {self.model.target}")
+        given = self.sql("hw_type_of", rows)
+        types = self.connection.fetch(f"select {held} as held, {given} as given")[0]
+        return bool(types["held"] == types["given"])
+
     def columns_of_full_refresh(self, sql: str) -> Sequence[DbtColumn]:
         """Return the columns of the whole table. Runs a statement."""
         return self.connection.columns(sql)

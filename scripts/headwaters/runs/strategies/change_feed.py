@@ -47,7 +47,14 @@ class ChangeFeed(Strategy):
         return self.rows_changed(work, most_of_rows(way_of_ranges(work.plan.ranges.values())))
 
     def facts(self, work: Work) -> Facts:
-        """Store the changed rows if they are many."""
+        """Compare the columns if those of the input changed; store the changed rows if many.
+
+        Rows of other types, such as a struct with one more field, cannot be compared.
+        """
+        changes = work.range_of(followed(work.plan.inputs)["source"])
+        may_differ = changes.columns_added or changes.columns_altered or bool(changes.replaced)
+        if may_differ and not self.has_types_of(self.model.sql):
+            return Facts(same_columns=False)
         return Facts(gap=store_feed(work))
 
     def tried_rows(self, inputs: Sequence[Spec]) -> Tried | None:

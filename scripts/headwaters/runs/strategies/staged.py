@@ -53,13 +53,6 @@ class Compared(Strategy):
         """Compare the types of the columns. Runs a statement."""
         return Facts(same_columns=self.has_types_of(self.model.sql))
 
-    def has_types_of(self, rows: str) -> bool:
-        """Return true if the table has the columns of these rows. Runs a statement."""
-        held = self.sql("hw_type_of", f"select * from {self.model.target}")
-        given = self.sql("hw_type_of", rows)
-        types = self.connection.fetch(f"select {held} as held, {given} as given")[0]
-        return bool(types["held"] == types["given"])
-
 
 class Staged(Compared):
     """Compute the rest of the query from hidden tables, and write the differing rows."""
