@@ -1,6 +1,6 @@
 """A jar with empty defaults of HDFS, MapReduce and YARN, first on the class path of a local Spark.
 
-Spark Connect runs each statement in a new thread, for which Hive's embedded metastore reads all of
+Spark Connect runs each statement in a new thread, and Hive's embedded metastore then reads all of
 Hadoop's defaults again. A local Spark needs none of these three; site files keep their effect.
 
 The set-up runs this before anything is installed, so it imports only the standard library.

@@ -17,7 +17,7 @@ from headwaters.platform.names import nearest
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] +(.+)")
 _PLACE = re.compile(r"(?:\(|; ?|== SQL \()line (\d+),? pos(?:ition)? (\d+)")
 _STATE = re.compile(r"[ .]*\bSQLSTATE: (\w{5}).*")
-# What a run writes into the SQL of a model, within a line.
+# The marks and versions of inputs, which a run writes into lines of the SQL of a model.
 _PIN = re.compile(r"/\* [a-z]+ \{.*?\} \*/ ?| version as of \d+")
 _LONGEST = 60  # characters of a line of SQL in a message
 _EVERY_FUNCTION = spark_version.STABLE_FUNCTIONS | spark_version.CHANGING_FUNCTIONS

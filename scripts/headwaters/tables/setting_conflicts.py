@@ -45,7 +45,7 @@ _OF_DATABRICKS = {
     "use_safer_relation_operations": "remove it",
     "view_update_via_alter": "remove it",
 }
-# Those that hide rows or values: an error also where a folder sets them.
+# Settings that hide rows or values are errors in folders as well.
 _HIDING = ("column_masks", "row_filter")
 # The names of the only catalog.
 _CATALOGS = ("", "none", "spark_catalog")

@@ -60,7 +60,7 @@ BY_GROUP = "select note, count(*) as n from [t] as t group by note"
 
 
 def of_notes(model: Model, *steps: Step) -> History:
-    """Return a history of one table with texts, one of which is not UTF-8, and one model."""
+    """Return a history of one model over a table with a text that is not UTF-8."""
     return History((OF_NOTES,), (replace(model, name="m1", reads={"t": "t"}),), steps)
 
 
