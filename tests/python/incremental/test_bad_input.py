@@ -201,7 +201,7 @@ REFUSED = {
         ["[HW_ACROSS_KEYS] ", "id is not the key of the affected() inputs, as it is"],
     ),
     "tied": (
-        AFFECTED + "select id, row_number() over (partition by id order by id) as place\n"
+        AFFECTED + "select id, half, row_number() over (partition by id order by id) as place\n"
         "from (select *, id / 2 as half from {{ affected(source('inputs', 'fed'), key='id') }})",
         ["[HW_NONDETERMINISTIC] ", "nothing proves that its order tells all rows apart"],
     ),
