@@ -212,7 +212,9 @@ def _derived(
     unproven: list[Refused],
 ) -> Iterator[Derivation]:
     """Yield the proven candidates."""
-    for strategy, candidate in itertools.islice(candidates, _affordable(MOST_PROOFS, tree)):
+    for strategy, candidate in itertools.islice(
+        candidates, _affordable(MOST_PROOFS, len(whole.text.nodes))
+    ):
         try:
             relation = proven(
                 tree,
@@ -232,9 +234,8 @@ def _derived(
             yield Derivation(strategy, unique_key, tuple(candidate), ties=whole.ties)
 
 
-def _affordable(most: int, tree: exp.Query) -> int:
+def _affordable(most: int, nodes: int) -> int:
     """Return the number of readings to try of a query, which is fewer for a long one."""
-    nodes = sum(1 for _ in tree.walk())
     return min(most, max(LEAST_READINGS, MOST_NODES_READ // nodes))
 
 
@@ -253,6 +254,10 @@ class Traces:
         self._across: set[str] = set()
         self._refused: Refused | None = None
 
+    @cached_property
+    def _nodes(self) -> int:
+        return sum(1 for _ in self._tree.walk())
+
     def derivation(self, below: int, is_whole: bool) -> Derivation | None:
         """Return the way that follows most inputs, if it leaves fewer than `below`.
 
@@ -269,7 +274,7 @@ class Traces:
         on_nulls = on_windows = False
         # `itertools.product` would make all combinations first
         ways = ((followed, mode) for followed in chosen for mode in _MODES)
-        most_ways = _affordable(MOST_ROLES * 2, self._tree)
+        most_ways = _affordable(MOST_ROLES * 2, self._nodes)
         for followed, (nulls, windows) in itertools.islice(ways, most_ways):
             if (nulls, windows) == _MODES[0]:
                 on_nulls = on_windows = False

@@ -4,18 +4,33 @@ from __future__ import annotations
 
 from functools import cache
 
-# Settings of dbt-databricks, dbt-athena and dbt-spark's macros, which these classes do not have.
+# Settings of dbt-databricks that have no effect here, with the remedy.
+OF_DATABRICKS = {
+    "auto_liquid_cluster": "write cluster_by",
+    "column_masks": "grant a view that masks the columns",
+    "column_tags": "write tags",
+    "compression": "set spark.sql.parquet.compression.codec in the profile",
+    "databricks_tags": "write tags",
+    "incremental_apply_config_changes": "remove it; apply_tables applies changed settings",
+    "insert_by_name": "remove it",
+    "liquid_clustered_by": "write cluster_by",
+    "row_filter": "grant a view that filters the rows",
+    "unique_tmp_table_suffix": "remove it",
+    "use_replace_on_for_insert_overwrite": "remove it",
+    "use_safer_relation_operations": "remove it",
+    "view_update_via_alter": "remove it",
+}
+# Further settings of dbt-databricks, dbt-athena and dbt-spark's macros, which dbt's classes do not
+# have.
 _NAMES_OF_ADAPTERS = """
-    auto_liquid_cluster bucketed_by cluster_id cluster_keys column_mask column_tags compression
-    create_notebook databricks_compute databricks_tags delete_condition delimiter
-    environment_dependencies environment_key http_path include_full_name_in_path
-    incremental_apply_config_changes incremental_predicates index_url job_cluster_config
-    liquid_clustered_by matched_condition merge_with_schema_evolution
-    not_matched_by_source_action not_matched_by_source_condition not_matched_condition
-    partitioned_by partitions pre-hook post-hook predicates python_job_config query_tags row_filter
-    skip_matched_step skip_not_matched_step source_alias sql_header
-    submission_method table_format table_properties target_alias timeout unique_tmp_table_suffix
-    use_safer_relation_operations view_update_via_alter zorder
+    bucketed_by cluster_id cluster_keys column_mask create_notebook databricks_compute
+    delete_condition delimiter environment_dependencies environment_key http_path
+    include_full_name_in_path incremental_predicates index_url job_cluster_config
+    matched_condition merge_with_schema_evolution not_matched_by_source_action
+    not_matched_by_source_condition not_matched_condition partitioned_by partitions pre-hook
+    post-hook predicates python_job_config query_tags skip_matched_step skip_not_matched_step
+    source_alias sql_header submission_method table_format table_properties target_alias timeout
+    zorder
     """
 # Settings of snapshots that dbt reads by name alone.
 _OF_SNAPSHOTS = ("hard_deletes", "invalidate_hard_deletes")
@@ -24,7 +39,7 @@ _WORDS = """
     bucket contact databases derives doc groups option owners package partition schemas scheme
     steam streams tag
     """
-OTHERS = frozenset(_NAMES_OF_ADAPTERS.split()) | frozenset(_WORDS.split())
+OTHERS = frozenset(OF_DATABRICKS).union(_NAMES_OF_ADAPTERS.split(), _WORDS.split())
 # Settings of dbt that are mappings with fixed keys.
 PARTED = ("contract", "persist_docs", "snapshot_meta_column_names")
 _OF_DOCS = frozenset({"relation", "columns"})

@@ -11,6 +11,7 @@ from typing import Any
 
 from headwaters.platform.nodes import Config, Node, setting
 from headwaters.platform.problems import Problem
+from headwaters.tables import dbt_names
 from headwaters.tables.setting_types import FOLLOWING, INCREMENTAL, STOCK_STRATEGIES, is_empty
 from headwaters.tables.settings import ADDED_UP, OF_CONFIG, ModelSettings
 from headwaters.tables.stock_settings import (
@@ -29,22 +30,6 @@ _OF_MATCHES = (
     *("incremental_predicates", "skip_matched_step"),
 )
 
-# Settings of dbt-databricks that have no effect here, with the remedy.
-_OF_DATABRICKS = {
-    "auto_liquid_cluster": "write cluster_by",
-    "column_masks": "grant a view that masks the columns",
-    "column_tags": "write tags",
-    "compression": "set spark.sql.parquet.compression.codec in the profile",
-    "databricks_tags": "write tags",
-    "incremental_apply_config_changes": "remove it; apply_tables applies changed settings",
-    "insert_by_name": "remove it",
-    "liquid_clustered_by": "write cluster_by",
-    "row_filter": "grant a view that filters the rows",
-    "unique_tmp_table_suffix": "remove it",
-    "use_replace_on_for_insert_overwrite": "remove it",
-    "use_safer_relation_operations": "remove it",
-    "view_update_via_alter": "remove it",
-}
 # Settings that hide rows or values are errors in folders as well.
 _HIDING = ("column_masks", "row_filter")
 # The names of the only catalog.
@@ -180,7 +165,7 @@ def _of_other_adapters(node: Node, own: frozenset[str]) -> Iterator[str]:
             "materialized: Spark has no materialized_view: write incremental, with "
             "incremental_strategy: auto"
         )
-    for name, remedy in _OF_DATABRICKS.items():
+    for name, remedy in dbt_names.OF_DATABRICKS.items():
         is_own = name in own or name in _HIDING
         if is_own and not is_empty(node["config"].get(name)):
             yield f"{name} is a setting of dbt-databricks and has no effect here: {remedy}"
@@ -188,7 +173,7 @@ def _of_other_adapters(node: Node, own: frozenset[str]) -> Iterator[str]:
         if column.get("column_mask"):
             yield (
                 f"column {column['name']}: column_mask is a setting of dbt-databricks and has no "
-                f"effect here: {_OF_DATABRICKS['column_masks']}"
+                f"effect here: {dbt_names.OF_DATABRICKS['column_masks']}"
             )
 
 

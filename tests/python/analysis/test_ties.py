@@ -126,7 +126,7 @@ def _choices() -> Iterator[str]:
 
 
 def wrong(template: str, found: Derivation, seed: int) -> str | None:
-    """Return the rows that a run leaves if they are no answer of a full refresh."""
+    """Return the rows that a run leaves, unless a full refresh could leave them."""
     chance, oracle = random.Random(f"{template} {seed}"), ORACLE
     before: Tables = {name: _rows(chance, name, 7) for name in COLUMNS}
     after = {
