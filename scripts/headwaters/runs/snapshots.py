@@ -11,7 +11,8 @@ from typing import Any
 
 from headwaters.platform.nodes import Node, as_tuple
 from headwaters.platform.problems import Problem
-from headwaters.runs.stock import StockColumn, loses_values
+from headwaters.runs.stock import StockColumn
+from headwaters.runs.stored_types import loss
 
 
 def snapshot_problems(
@@ -47,12 +48,12 @@ def _of_types(given: Sequence[StockColumn], held: Sequence[Any]) -> Iterator[Pro
     types = {column.name.lower(): column.dtype for column in held}
     for column in given:
         before = types.get(column.key)
-        if before is not None and loses_values(column.type, before):
+        if before is not None and (lost := loss(column.type, before)):
             yield Problem(
                 "HW_COLUMNS_DIFFER",
-                f"gives {column.name} as {column.type}, and its table has {before}, which cannot "
-                "hold all of its values: each run would record a part of the value as a change. "
-                f"Cast the column to {before}, or select it by another name.",
+                f"gives {column.name} as {column.type}, and its table has {before}, {lost}: each "
+                "run would record a part of the value as a change. "
+                f"Select it as {before}, or by another name.",
             )
 
 

@@ -17,18 +17,16 @@ from headwaters.platform.delta_version import (
     FILLING_FEATURES,
     GENERATED,
     IDENTITY,
-    WIDER_TYPES,
 )
 from headwaters.platform.names import or_nearest
 from headwaters.platform.nodes import Config, Node, as_tuple, setting
 from headwaters.platform.problems import Problem
 from headwaters.platform.sql import ended
+from headwaters.runs.stored_types import is_wider, loss, same_type
 from headwaters.tables.commits import as_mapping, as_names
 from headwaters.tables.setting_types import is_empty
 from headwaters.tables.stock_settings import StockSettings, stock_settings
 
-_DIGITS = {"tinyint": 10, "smallint": 10, "int": 10, "bigint": 20}
-_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
 # The literal of a batch's bound for each possible type of an event time. dbt's bounds are in UTC.
 _BOUNDS = {
     "timestamp": "timestamp'%Y-%m-%d %H:%M:%S.%f+00:00'",
@@ -209,7 +207,7 @@ def _columns(
     retyped = [
         column
         for column in batch
-        if column.key in there and not _same_type(column.type, there[column.key].type)
+        if column.key in there and not same_type(column.type, there[column.key].type)
     ]
     if mode == "fail" and (new or missing or retyped):
         raise _Refused("HW_COLUMNS_DIFFER", _difference(new, missing, retyped, there))
@@ -245,7 +243,7 @@ def _casts(retyped: Sequence[StockColumn], there: Mapping[str, StockColumn]) -> 
     casts = {}
     for column in retyped:
         held = there[column.key]
-        if not _is_wider(column.type, held.type):
+        if not is_wider(column.type, held.type):
             raise _Refused(
                 "HW_COLUMNS_DIFFER",
                 f"gives {column.name} as {column.type}, and its table has {held.type}: Delta adds "
@@ -257,15 +255,14 @@ def _casts(retyped: Sequence[StockColumn], there: Mapping[str, StockColumn]) -> 
 
 
 def _check_values(retyped: Sequence[StockColumn], there: Mapping[str, StockColumn]) -> None:
-    """Refuse a column whose values Spark would round or cut to the type of the table."""
+    """Refuse a column whose values Spark would store in part, or in other fields."""
     for column in retyped:
         held = there[column.key]
-        if loses_values(column.type, held.type):
+        if lost := loss(column.type, held.type):
             raise _Refused(
                 "HW_COLUMNS_DIFFER",
-                f"gives {column.name} as {column.type}, and its table has {held.type}, which "
-                f"cannot hold all of its values. Cast the column to {held.type}, or run it with "
-                "--full-refresh.",
+                f"gives {column.name} as {column.type}, and its table has {held.type}, {lost}. "
+                f"Select it as {held.type}, or run the model with --full-refresh.",
             )
 
 
@@ -295,7 +292,7 @@ def _check_retyped(
     for column in retyped:
         before = there[column.key].type
         change = f"gives {column.name} as {column.type}, and its table has {before}"
-        if not _is_wider(before, column.type):
+        if not is_wider(before, column.type):
             raise _Refused(
                 "HW_COLUMNS_DIFFER",
                 f"{change}: Delta does not change this type in place. Cast the column to {before}, "
@@ -425,57 +422,3 @@ def _unquoted(name: str) -> str:
 
 def _listed(columns: Sequence[StockColumn]) -> str:
     return ", ".join(column.name for column in columns)
-
-
-def _same_type(one: str, other: str) -> bool:
-    """Return true if two types are equal; a query gives a `varchar(n)` as a string."""
-    return _plain(one) == _plain(other)
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"^(?:var)?char\(\d+\)$", "string", name.replace(" ", "").lower())
-
-
-def loses_values(given: str, held: str) -> bool:
-    """Return true if Spark may store a value of the first type in the second in part.
-
-    Spark fails at a number without room for its digits and at a text that is too long. It does not
-    fail if it rounds a number or cuts the time from a timestamp.
-    """
-    given, held = _plain(given), _plain(held)
-    if given == held or _is_wider(given, held):
-        return False
-    if given.startswith("timestamp"):
-        return held == "date"
-    if held == "float":
-        return given == "double" or given in ("int", "bigint") or given.startswith("decimal")
-    if held == "double":
-        return given == "bigint" or given.startswith("decimal")
-    room = 0 if held in _DIGITS else _scale(held)
-    if room is None:
-        return False
-    return given in ("float", "double") or (_scale(given) or 0) > room
-
-
-def _scale(name: str) -> int | None:
-    """Return the digits of a decimal after its point, or None for another type."""
-    found = _DECIMAL.fullmatch(name)
-    return int(found[2]) if found else None
-
-
-def _is_wider(before: str, after: str) -> bool:
-    """Return true if Delta widens the first type to the second."""
-    if after in WIDER_TYPES.get(before, ()):
-        return True
-    to = _DECIMAL.fullmatch(after)
-    if to is None:
-        return False
-    precision, scale = int(to[1]), int(to[2])
-    if before in _DIGITS:
-        return precision - scale >= _DIGITS[before]
-    found = _DECIMAL.fullmatch(before)
-    return (
-        found is not None
-        and scale >= int(found[2])
-        and precision - scale >= int(found[1]) - int(found[2])
-    )

@@ -13,12 +13,12 @@ from headwaters.runs.stock import (
     StockTable,
     StockWrite,
     begins_refresh,
-    loses_values,
     may_fill,
     table_of,
     without_end,
     write_of,
 )
+from headwaters.runs.stored_types import loss
 from headwaters.tables.checks import node_problems
 from headwaters.tables.stock_settings import stock_settings
 
@@ -165,18 +165,34 @@ def test_an_event_time_that_the_model_does_not_give_is_refused_by_name() -> None
         ("double", ["float", "int"], ["bigint", "decimal(3,1)"]),
         ("string", ["varchar(3)", "int", "timestamp"], []),
         ("boolean", ["int", "string"], []),
+        ("array<int>", ["array<tinyint>", "string"], ["array<double>"]),
+        ("map<string,date>", ["map<string,date>"], ["map<string,timestamp>"]),
+        ("struct<a:int>", ["struct<A: bigint>"], ["struct<a:double>"]),
+        ("array<struct<a:struct<b:int>>>", [], ["array<struct<a:struct<b:decimal(3,1)>>>"]),
     ],
 )
 def test_values_are_refused_that_spark_would_store_in_part(
     held: str, fits: list[str], is_cut: list[str]
 ) -> None:
-    assert [given for given in [*fits, *is_cut] if loses_values(given, held)] == is_cut
+    assert [given for given in [*fits, *is_cut] if loss(given, held)] == is_cut
     table = StockTable([COLUMNS[0], StockColumn("val", held)])
     for given in is_cut:
         text = refusal([COLUMNS[0], StockColumn("val", given)], table)
         assert f"gives val as {given}, and its table has {held}, which cannot hold all" in text
     assert all(
         write([COLUMNS[0], StockColumn("val", given)], table).problem is None for given in fits
+    )
+
+
+@pytest.mark.parametrize(
+    "given", ["struct<b:int,a:int>", "struct<a:int>", "struct<a:int,b:int,c:int>"]
+)
+def test_structs_with_other_fields_are_refused(given: str) -> None:
+    held = "struct<a:int,b:int>"
+    table = StockTable([COLUMNS[0], StockColumn("val", held)])
+    assert refusal([COLUMNS[0], StockColumn("val", given)], table).endswith(
+        f" gives val as {given}, and its table has {held}, which has other fields, or the same "
+        f"ones in another order. Select it as {held}, or run the model with --full-refresh."
     )
 
 
