@@ -43,10 +43,12 @@
 {% endmacro %}
 
 
-{#- Writes `cluster_by` as Delta's liquid clustering. dbt-spark's `clustered_by` with `buckets` is Hive bucketing, which
-    Delta does not have. -#}
+{#- Writes `cluster_by` as Delta's liquid clustering, and dbt-spark's `clustered_by` with `buckets` for other formats:
+    Delta has no buckets. -#}
 {% macro headwaters__clustered_cols(label, required=false) %}
     {%- if config.get('cluster_by') %}
 cluster by ({{ hw_quoted(config.get('cluster_by')) | join(', ') }})
+    {%- elif config.get('clustered_by') and config.get('file_format') not in (none, '', 'delta') %}
+{{ label }} ({{ hw_quoted(config.get('clustered_by')) | join(', ') }}) into {{ config.get('buckets') }} buckets
     {%- endif -%}
 {% endmacro %}

@@ -14,7 +14,13 @@ from headwaters.analysis.expressions import PLAIN_NODES
 from headwaters.analysis.moments import refuse_moments
 from headwaters.analysis.relations import Input
 from headwaters.analysis.scopes import parts_of
-from headwaters.analysis.used_names import body_of, is_column, refuse_unknown, refuse_unmarked
+from headwaters.analysis.used_names import (
+    READ_IT,
+    body_of,
+    is_column,
+    refuse_unknown,
+    refuse_unmarked,
+)
 from headwaters.platform import spark_version
 
 _STABLE = spark_version.STABLE_FUNCTIONS | spark_version.TABLE_FUNCTIONS
@@ -66,6 +72,9 @@ def _refuse_functions(
             continue
         if name in _STABLE and not spark_version.is_moment(name, node.expressions):
             continue
+        if name in spark_version.READING_FUNCTIONS:
+            reason = "changes of a table that a function reads would be missed"
+            raise dialect.refused(node, "HW_FUNCTION_READS_TABLE", reason, READ_IT)
         raise dialect.refused(
             node,
             "HW_NONDETERMINISTIC",

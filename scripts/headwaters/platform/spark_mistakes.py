@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
 from headwaters.platform import spark_version
-from headwaters.platform.names import nearest
+from headwaters.platform.names import nearest, or_nearest
 
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] +(.+)")
 _PLACE = re.compile(r"(?:\(|; ?|== SQL \()line (\d+),? pos(?:ition)? (\d+)")
@@ -180,6 +180,11 @@ def _column(error: _Error) -> str:
     name = error.part(r"with name (\S+) cannot be resolved")
     known = error.part(r"Did you mean one of the following\? \[(.*?)\]").split(", ")
     last = {each.rpartition(".")[2]: each for each in known if each}
+    if name.rpartition(".")[2].lower() not in error.compiled.lower():
+        return (
+            f"partition_by, cluster_by or another setting names `{name}`, which is no column of "
+            f"the model{or_nearest(name, last)}"
+        )
     if near := nearest(name.rpartition(".")[2], last):
         return f"there is no column `{name}`, did you mean `{last[near]}`?"
     if re.search(rf"(?i)\bas\s+`?{re.escape(name)}\b", error.compiled):

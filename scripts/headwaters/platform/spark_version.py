@@ -112,6 +112,8 @@ STABLE_FUNCTIONS = ROW_FUNCTIONS | SKETCH_FUNCTIONS | GENERATORS | WINDOW_FUNCTI
 # Functions that a FROM clause may call.
 TABLE_FUNCTIONS = GENERATORS | {"range"}
 STABLE_IN_QUERIES = STABLE_FUNCTIONS | TABLE_FUNCTIONS
+# Calls, some of them of Delta, that read a table by a text.
+READING_FUNCTIONS = names("identifier table_changes table_changes_by_path")
 # The result differs by day, by run, or by the place of the row.
 CHANGING_FUNCTIONS = names(
     "aes_encrypt curdate current_catalog current_database current_date",

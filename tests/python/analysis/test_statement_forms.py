@@ -142,7 +142,9 @@ REFUSED = {
     "from t |> extend own(a) as x": "HW_NONDETERMINISTIC",
     "select v:a, `current_user` from t": "HW_NONDETERMINISTIC",
     "select uuid() as x, a >>> 1 as y from t": "HW_NONDETERMINISTIC",
-    "from t |> where a in (select a from identifier('u'))": "HW_NONDETERMINISTIC",
+    "from t |> where a in (select a from identifier('u'))": "HW_FUNCTION_READS_TABLE",
+    "select a from identifier('t')": "HW_FUNCTION_READS_TABLE",
+    "select * from table_changes('t', 1)": "HW_FUNCTION_READS_TABLE",
 }
 # Spark may answer these functions differently, but here the words name columns or aliases.
 ALLOWED = [
