@@ -234,6 +234,10 @@ LINES = {
         "or one of `,;{}()=`: rename it by AS, or declare delta.columnMapping.mode: name in "
         "tblproperties [DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES]"
     ),
+    "every_partition": (
+        "[HW_SETTING] m.sql: partition_by names every column of the model: leave one out "
+        "[ALL_PARTITION_COLUMNS_NOT_ALLOWED]"
+    ),
 }
 
 

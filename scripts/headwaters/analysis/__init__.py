@@ -5,6 +5,7 @@
 - comparisons: `is_same_query`, `keeps_meaning`, `patch_of`, `same_inputs`, `without_format`;
 - the origins of columns: `origins_of`;
 - parts of a compiled query: `tokens`, `prepared`, `relations_in`, `called`, `weight_column`;
+- parts of a nested type: `parts_of_type`;
 - declarations: strategies and expectations.
 
 Names that need the parser are resolved at first use: importing it takes an eighth of a second, and
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
         same_inputs,
         used_columns,
     )
+    from headwaters.analysis.nested_types import parts_of_type
     from headwaters.analysis.pairs import pairs_all_rows
     from headwaters.analysis.plain_columns import columns_alone
     from headwaters.analysis.weights import weight_column
@@ -93,6 +95,7 @@ __all__ = [
     "origins_of",
     "pairs_all_rows",
     "parts_of",
+    "parts_of_type",
     "patch_of",
     "prepared",
     "problem_of_unread",
@@ -116,6 +119,7 @@ _MODULES = {
     "are_exact": "exact_types",
     "columns_alone": "plain_columns",
     "pairs_all_rows": "pairs",
+    "parts_of_type": "nested_types",
     "weight_column": "weights",
 }
 

@@ -9,10 +9,9 @@ cannot be followed by its own columns, its changed rows are traced to columns of
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 from sqlglot import exp
 
@@ -27,23 +26,15 @@ from headwaters.analysis.reader import Reader
 from headwaters.analysis.refusal import Refused, unforeseen
 from headwaters.analysis.relations import (
     Column,
-    Equal,
-    How,
     Input,
-    Operator,
     Relation,
-    Side,
-    Weight,
-    new_column,
 )
-from headwaters.analysis.scopes import Names
 from headwaters.analysis.stages import Stage, cut
 from headwaters.analysis.strategies import STRATEGIES
+from headwaters.analysis.tracing import Place, TracingReader, place_of
 from headwaters.analysis.unreadable import refuse_changing_words
 from headwaters.analysis.used_names import refuse_unmarked
 
-# A column of an input: the name of the input, and that of the column in lower case.
-Place = tuple[str, str]
 # Limits of the search: keys, and roles of inputs for each key.
 MOST_KEYS = 32
 MOST_ROLES = 32
@@ -329,7 +320,7 @@ def staged_derivation(question: Question, whole: WholeQuery, below: int) -> Deri
     def read(tree: exp.Query, inputs: Sequence[Input]) -> Relation:
         if whole.reader.knows(inputs):
             return whole.reader.traced(tree)[0]
-        return TracingReader(replace(question, inputs=inputs)).traced(tree)[0]
+        return _reader(replace(question, inputs=inputs)).traced(tree)[0]
 
     def prove(sql: str, tree: exp.Query, inputs: Sequence[Input]) -> tuple[Stage, Relation] | None:
         part = replace(question, sql=sql, inputs=inputs, unique_key=())
@@ -495,13 +486,19 @@ def _refusals(question: Question, tree: exp.Query) -> Iterator[Refused]:
             yield refused
 
 
+def _reader(question: Question) -> TracingReader:
+    return TracingReader(
+        question.inputs, question.allowed, question.functions, question.follows_ties
+    )
+
+
 class WholeQuery:
     """A query, read on demand and once by the rule book that allows everything."""
 
     def __init__(self, question: Question, text: dialect.Text) -> None:
         """Take a question and the text of its query."""
         self.question, self.text, self.tree = question, text, text.tree
-        self.reader = TracingReader(question)
+        self.reader = _reader(question)
 
     @cached_property
     def is_across_rows(self) -> bool:
@@ -555,14 +552,14 @@ class _Traced:
         # grouping columns that cannot be keys
         self.incomparable: list[Column] = []
         for column in relation.columns:
-            place = _place(column, relation.fact)
+            place = place_of(column, relation.fact)
             if not is_comparable(column.type):
                 self.incomparable += [column] if place in grouped else []
             elif place is not None:
                 self._selected.setdefault(self._class(place), column.name)
         # columns that identify rows of the result
         self._of_rows: list[frozenset[frozenset[Place]]] = []
-        by_id = {column.id: _place(column, relation.fact) for column in relation.columns}
+        by_id = {column.id: place_of(column, relation.fact) for column in relation.columns}
         by_name = {column.name.lower(): by_id[column.id] for column in relation.columns}
         named = [by_name.get(name.lower()) for name in question.unique_key]
         for places in (named, *([by_id.get(part) for part in key] for key in relation.unique)):
@@ -674,205 +671,3 @@ class _Traced:
 
 def _spelled(source: Input, name: str) -> str:
     return next(column for column in source.columns if column.lower() == name)
-
-
-@dataclass(frozen=True)
-class _Trace:
-    """The fact: the origins of columns that a set operation or a full join has made."""
-
-    places: Mapping[int, Place] = field(default_factory=dict)
-    merged: Mapping[frozenset[int], int] = field(default_factory=dict)
-
-
-def _place(column: Column, fact: _Trace | None) -> Place | None:
-    if column.origin is not None:
-        return column.origin[1].lower(), column.origin[2]
-    return fact.places.get(column.id) if fact is not None else None
-
-
-@dataclass
-class _Noted:
-    """The columns that a query equates, and those that it groups by, once each and in order."""
-
-    equal: dict[tuple[Place, Place], None] = field(default_factory=dict)
-    groups: dict[frozenset[Place], None] = field(default_factory=dict)
-
-    def add(self, other: _Noted) -> None:
-        """Add the notes of a query that is part of this one."""
-        self.equal |= other.equal
-        self.groups |= other.groups
-
-
-class TracingReader(Reader):
-    """A reader with the rule book that allows everything.
-
-    Queries may share common table expressions and queries in brackets. The reader reads each once
-    and adds its notes to every query that uses it.
-    """
-
-    def __init__(self, question: Question) -> None:
-        """Read the inputs of a question."""
-        self._tracing = Tracing(question.follows_ties)
-        self._notes: dict[int, _Noted] = {}
-        inputs = [replace(source, kind="affected") for source in question.inputs]
-        super().__init__(inputs, self._tracing, question.allowed, question.functions)
-
-    def traced(self, tree: exp.Query) -> tuple[Relation, _Noted]:
-        """Return the relation of the query and its notes. Raises Refused."""
-        self._tracing.noted = _Noted()
-        return self.read(tree), self._tracing.noted
-
-    def knows(self, inputs: Iterable[Input]) -> bool:
-        """Return true if the reader has all of these inputs."""
-        return all(source.name.lower() in self._inputs for source in inputs)
-
-    def _common(self, query: exp.CTE | exp.Subquery, names: Names) -> Relation:
-        around, own = self._tracing.noted, self._notes.get(id(query.this))
-        if own is None:
-            own = self._tracing.noted = _Noted()
-        try:
-            relation = super()._common(query, names)
-        finally:
-            self._tracing.noted = around
-        self._notes[id(query.this)] = own
-        around.add(own)
-        return relation
-
-
-class Tracing:
-    """The rule book that allows everything."""
-
-    def __init__(self, follows_ties: bool = False) -> None:
-        """Start without notes."""
-        self.noted = _Noted()
-        self._follows_ties = follows_ties
-
-    def base(self, source: Input, relation: Relation) -> _Trace:
-        """Return the fact of an input."""
-        return _Trace()
-
-    def filtered(self, relation: Relation, equal: Sequence[Equal], node: exp.Expr) -> Any:
-        """Apply WHERE; `equal` are its equalities."""
-        self._equate(equal, relation.fact, relation.fact)
-        return relation.fact
-
-    def joined(
-        self,
-        side: Side,
-        left: Relation,
-        right: Relation,
-        equal: Sequence[Equal],
-        node: exp.Expr,
-    ) -> _Trace:
-        """Apply a join; `equal` are conjuncts of its condition."""
-        facts = [fact for fact in (left.fact, right.fact) if fact is not None]
-        places = {k: v for fact in facts for k, v in fact.places.items()}
-        merged = {k: v for fact in facts for k, v in fact.merged.items()}
-        self._equate(equal, left.fact, right.fact)
-        if side == "full":
-            for pair in equal:
-                place = _place(pair.left, left.fact) or _place(pair.right, right.fact)
-                if place is not None:
-                    either = new_column("").id
-                    places[either] = place
-                    merged[frozenset([pair.left.id, pair.right.id])] = either
-        return _Trace(places, merged)
-
-    def grouped(self, relation: Relation, keys: Sequence[Column] | None, node: exp.Expr) -> Any:
-        """Apply GROUP BY these columns; None is one group of all rows."""
-        self._group(relation, keys or ())
-        return relation.fact
-
-    def aggregated(self, name: str, weight: Weight, is_plain: bool, node: exp.Expr) -> Weight:
-        """Return the weight of an aggregate; `is_plain` means without DISTINCT or FILTER."""
-        return Weight.PLAIN
-
-    def having(self, relation: Relation, node: exp.Expr) -> Any:
-        """Apply a filter over groups."""
-        return relation.fact
-
-    def windowed(self, relation: Relation, partition: Sequence[Column], node: exp.Expr) -> Any:
-        """Apply a window that is partitioned by these columns."""
-        self._group(relation, partition)
-        return relation.fact
-
-    def chosen(self, relation: Relation, name: str) -> Any | None:
-        """Return the fact if the rules follow an order with ties."""
-        return relation.fact if self._follows_ties else None
-
-    def distinct(self, relation: Relation, node: exp.Expr) -> Any:
-        """Apply DISTINCT."""
-        self._group(relation, relation.columns)
-        return relation.fact
-
-    def projected(self, relation: Relation, node: exp.Expr) -> Any:
-        """Apply a select list; `relation` already has the new columns."""
-        return relation.fact
-
-    def limited(self, relation: Relation, node: exp.Expr) -> Any:
-        """Apply LIMIT or OFFSET."""
-        return relation.fact
-
-    def united(
-        self,
-        operator: Operator,
-        left: Relation,
-        right: Relation,
-        columns: Sequence[Column],
-        node: exp.Expr,
-    ) -> _Trace:
-        """Apply a set operation; `columns` are its output, in the order of both sides."""
-        places = {}
-        for column, one, other in zip(columns, left.columns, right.columns, strict=True):
-            mine, theirs = _place(one, left.fact), _place(other, right.fact)
-            if mine and theirs:
-                self.noted.equal[mine, theirs] = None
-            if place := mine or theirs:
-                places[column.id] = place
-        if operator != "union all":
-            self.noted.groups[frozenset(places.values())] = None
-        return _Trace(places)
-
-    def nested(
-        self,
-        outer: Relation,
-        inner: Relation,
-        how: How,
-        tested: Sequence[Column | None],
-        node: exp.Expr,
-    ) -> Any:
-        """Apply a subquery in expressions of the outer relation; IN looks for `tested`."""
-        for column, other in zip(tested, inner.columns, strict=False):
-            if column is not None:
-                self._equate([Equal(column, other, False)], outer.fact, inner.fact)
-        return outer.fact
-
-    def renumbered(self, fact: _Trace, number: Callable[[int], int]) -> _Trace:
-        """Return the fact of the same relation with other ids."""
-        return _Trace(
-            {number(k): v for k, v in fact.places.items()},
-            {frozenset(map(number, k)): number(v) for k, v in fact.merged.items()},
-        )
-
-    def either(self, relation: Relation, ids: Sequence[int]) -> int | None:
-        """Return the id of the `coalesce` of these columns, if a full join knows it."""
-        fact = relation.fact
-        return fact.merged.get(frozenset(ids)) if fact is not None else None
-
-    def correlated(
-        self, outer: Relation, inner: Relation, equal: Sequence[Equal], node: exp.Expr
-    ) -> Any:
-        """Apply WHERE of a subquery that compares its columns (right) with outer ones (left)."""
-        self._equate(equal, outer.fact, inner.fact)
-        return inner.fact
-
-    def _equate(self, equal: Iterable[Equal], left: _Trace | None, right: _Trace | None) -> None:
-        for pair in equal:
-            one = _place(pair.left, left) or _place(pair.left, right)
-            other = _place(pair.right, right) or _place(pair.right, left)
-            if one is not None and other is not None and pair.left.type == pair.right.type:
-                self.noted.equal[one, other] = None
-
-    def _group(self, relation: Relation, columns: Sequence[Column]) -> None:
-        places = (_place(column, relation.fact) for column in columns)
-        self.noted.groups[frozenset(place for place in places if place is not None)] = None

@@ -30,21 +30,35 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 
 from sqlglot import TokenType, exp
-from sqlglot.helper import ensure_list
-from sqlglot.tokenizer_core import Token
 
 from headwaters.analysis import dialect
 from headwaters.analysis.exact_types import decimal_of
+from headwaters.analysis.query_parts import (
+    OF_SETS,
+    bracket_pairs,
+    clauses_of,
+    columns_of_groups,
+    grouping_columns,
+    is_seen,
+    is_wrapped,
+    name_of_result,
+    names_in_calls,
+    names_in_having,
+    names_of_results,
+    new_names,
+    results_of,
+    tables_by_name,
+    tables_of_query,
+    tables_outside_with,
+)
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import Input, Relation
 from headwaters.analysis.scopes import (
-    GROUPING_SETS,
     aggregates,
     is_grouped,
     parts_of,
     parts_of_sets,
     sets_of,
-    unwrapped,
 )
 from headwaters.platform.spark_version import ANY_AGGREGATES
 
@@ -61,8 +75,6 @@ _ALL_OR_DISTINCT = {TokenType.ALL, TokenType.DISTINCT}
 # Clauses of a select that allow a cut within it.
 _CLAUSES = {"with_", "expressions", "from_", "joins", "where", "group", "having", "order"}
 _CLAUSES |= {"limit", "offset"}
-# Functions of a grouping set, not of the rows of a group.
-_OF_SETS = {"grouping", "grouping_id"}
 _WHOLE_NUMBERS = {"tinyint", "smallint", "int"}
 # Averages of decimals with more digits are not cut. A quotient has at least 24 - 14 digits more
 # than the average, so that rounding it once more gives the same for 4 billion rows.
@@ -151,7 +163,7 @@ class _Cutter:
         )
         queries = [node for node in text.nodes if isinstance(node, exp.CTE)]
         self._ctes = {query.alias.lower(): query for query in queries}
-        self._named_by = _named_by(queries, self._around)
+        self._named_by = tables_by_name(queries, self._around)
         self._stages: list[Stage] = []
         # replacements: begin, end and text
         self._edits: list[tuple[int, int, str]] = []
@@ -166,7 +178,7 @@ class _Cutter:
     @functools.cached_property
     def _brackets(self) -> dict[int, int]:
         """Return the position of the closing bracket for each opening one."""
-        return dict(_brackets(self._marks))
+        return dict(bracket_pairs(self._marks))
 
     def cut(self, relation: Relation, constant: Collection[str]) -> Cut | None:
         """Return the cut; None unless only hidden queries read some input."""
@@ -181,7 +193,7 @@ class _Cutter:
             if "hw_" in name and (name not in self._inputs or isinstance(found, exp.Literal)):
                 return None  # the text replaces names of hidden queries and inputs
         self._visit(self._tree)
-        read = self._still_read(lambda node: _outside_with(node, self._around))
+        read = self._still_read(lambda node: tables_outside_with(node, self._around))
         below = {source.name.lower() for stage in self._stages for source in stage.inputs}
         if not below - read - {name.lower() for name in constant}:
             return None  # the rest reads all grouped inputs in full anyway
@@ -228,7 +240,7 @@ class _Cutter:
     def _still_read(self, tables_of: Callable[[exp.Expr], Iterable[exp.Table]]) -> set[str]:
         """Return the table names outside of edits, and those in the queries that they name."""
         found: set[str] = set()
-        waiting = list(_within(self._tree))
+        waiting = list(clauses_of(self._tree))
         while waiting:
             for table in tables_of(waiting.pop()):
                 start = table.this.meta_get("start", -1)
@@ -250,7 +262,7 @@ class _Cutter:
             if is_grouped(query):
                 self._tried += 1
                 if self._cut_within(query):
-                    for part in _results(query):
+                    for part in results_of(query):
                         self._visit_parts(part)
                     return
         self._visit_parts(query)
@@ -270,7 +282,7 @@ class _Cutter:
 
     def _cut_whole(self, query: exp.Select) -> bool:
         """Make the query a hidden query; return true on success."""
-        place, names = self._place_of_query(query), _names(query)
+        place, names = self._place_of_query(query), names_of_results(query)
         if place is None or names is None:
             return False
         own = [f"hw_{number}" for number in range(1, len(names) + 1)]
@@ -292,26 +304,26 @@ class _Cutter:
         if any(value for name, value in query.args.items() if name not in _CLAUSES):
             return False
         clauses, orders = self._clauses(query), _orders(query)
-        results = list(_results(query))
+        results = list(results_of(query))
         every = [*results, *orders]
         calls = [call for part in every for call in aggregates(part, self._around_calls)]
-        calls = [call for call in calls if dialect.name_of(call) not in _OF_SETS]
-        selected = [name.lower() for node in query.expressions if (name := _name(node))]
-        ordered = [column for node in orders for column in _columns(node)]
+        calls = [call for call in calls if dialect.name_of(call) not in OF_SETS]
+        selected = [name.lower() for node in query.expressions if (name := name_of_result(node))]
+        ordered = [column for node in orders for column in columns_of_groups(node)]
         by_alias = [c for c in ordered if not c.table and c.name.lower() in selected]
         if (
             clauses is None
-            or any(_is_wrapped(call) or id(call) in self._around for call in calls)
-            or (_is_seen(query) and any(_name(node) is None for node in query.expressions))
-            or _names_in_having(query) & _new_names(query)
-            or _names_in_calls(orders) & _new_names(query)
+            or any(is_wrapped(call) or id(call) in self._around for call in calls)
+            or (is_seen(query) and any(name_of_result(node) is None for node in query.expressions))
+            or names_in_having(query) & new_names(query)
+            or names_in_calls(orders) & new_names(query)
             or any(id(node) in self._around for node in orders)
             or any(selected.count(column.name.lower()) > 1 for column in by_alias)
             or not all(self._is_alone(found) for part in results for found in self._queries(part))
         ):
             return False
         group = query.args.get("group")
-        plain = [column for part in results for column in _columns(part)]
+        plain = [column for part in results for column in columns_of_groups(part)]
         plain += [column for column in ordered if not any(column is one for one in by_alias)]
         if group is None:
             return (
@@ -324,7 +336,7 @@ class _Cutter:
                     for by in self._ways(query, clauses, calls)
                 )
             )
-        keys = _keys(query)
+        keys = grouping_columns(query)
         of_sets = bool(sets_of(group))
         known = {"expressions", "rollup", "cube"} if of_sets else {"expressions"}
         return (
@@ -643,15 +655,15 @@ class _Cutter:
 
     def _used(self, tree: exp.Query) -> list[Input]:
         """Return the inputs that a piece reads, directly or through common table expressions."""
-        names = _tables(tree, self._named_by)
+        names = tables_of_query(tree, self._named_by)
         return [source for name, source in self._inputs.items() if name in names]
 
     def _read_by(self, query: exp.Expr) -> list[exp.CTE]:
         """Return the common table expressions around a query that it reads."""
-        read = _tables(query, self._named_by, self._around) & self._ctes.keys()
+        read = tables_of_query(query, self._named_by, self._around) & self._ctes.keys()
         if not read:
             return []
-        inner = {id(found) for node in _within(query) for found in dialect.found(node, exp.CTE)}
+        inner = {id(found) for node in clauses_of(query) for found in dialect.found(node, exp.CTE)}
         return [
             found for name, found in self._ctes.items() if name in read and id(found) not in inner
         ]
@@ -839,185 +851,13 @@ def _orders(query: exp.Select) -> list[exp.Expr]:
     return [found.this for found in order.expressions] if order and _is_limited(query) else []
 
 
-def _names_in_calls(nodes: Iterable[exp.Expr]) -> set[str]:
-    """Return the column names within aggregates, which may belong to the select list."""
-    return {
-        column.name.lower()
-        for node in nodes
-        for call in aggregates(node)
-        for column in call.find_all(exp.Column)
-    }
-
-
-def _brackets(tokens: Iterable[Token]) -> Iterator[tuple[int, int]]:
-    """Yield the positions of opening and closing brackets."""
-    opened = []
-    for token in tokens:
-        if token.token_type is TokenType.L_PAREN:
-            opened.append(token.start)
-        elif token.token_type is TokenType.R_PAREN and opened:
-            yield opened.pop(), token.start
-
-
 def _hidden(number: int, stage: Stage, types: Mapping[str, str]) -> Input:
     """Return a hidden query as an input of the rest."""
     return Input(f"{STAGE}{number}", "", "lookup", types, [frozenset(stage.unique_key)])
 
 
-def _results(query: exp.Select) -> Iterator[exp.Expr]:
-    """Yield the expressions over groups: the select list and HAVING."""
-    yield from query.expressions
-    if query.args.get("having"):
-        yield query.args["having"]
-
-
-def _keys(query: exp.Select) -> dict[tuple[str, ...], exp.Column]:
-    """Return the grouping columns by name; none if the query groups by another expression.
-
-    A number stands for a column of the select list.
-    """
-    found: list[exp.Column] = []
-    for node in query.args["group"].expressions:
-        key = node
-        if isinstance(key, GROUPING_SETS):
-            parts = list(parts_of_sets(key))
-            if not all(isinstance(part, exp.Column) for part in parts):
-                return {}
-            found += [part for part in parts if isinstance(part, exp.Column)]
-            continue
-        if isinstance(key, exp.Literal) and key.name.isdigit() and not key.is_string:
-            key = dict(enumerate(query.expressions, 1)).get(int(key.name), key).unalias()
-        if not isinstance(key, exp.Column):
-            return {}
-        found.append(key)
-    return {tuple(parts_of(key)): key for key in found}
-
-
-def _within(query: exp.Expr) -> Iterator[exp.Expr]:
-    """Yield the clauses of a query without WITH, which precedes it."""
-    for name, value in query.args.items():
-        if name != "with_":
-            yield from (node for node in ensure_list(value) if isinstance(node, exp.Expr))
-
-
-def _tables(
-    node: exp.Expr,
-    named_by: Mapping[str, Collection[str]],
-    around: Collection[int] | None = None,
-) -> set[str]:
-    """Return the names of the tables read directly or through common table expressions.
-
-    `around` is as in `_outside_with`.
-    """
-    parts = _within(node) if isinstance(node, exp.Select) else [node]
-    waiting = [table.name.lower() for part in parts for table in _outside_with(part, around)]
-    found: set[str] = set()
-    while waiting:
-        name = waiting.pop()
-        if name not in found:
-            found.add(name)
-            waiting += named_by.get(name, ())
-    return found
-
-
-def _named_by(queries: Iterable[exp.CTE], around: Collection[int]) -> dict[str, set[str]]:
-    """Return, for each common table expression, the names of the tables that it reads."""
-    return {
-        query.alias.lower(): {table.name.lower() for table in _outside_with(query.this, around)}
-        for query in queries
-    }
-
-
-def _outside_with(node: exp.Expr, around: Collection[int] | None) -> Iterator[exp.Table]:
-    """Yield the tables of a query, without those of its common table expressions.
-
-    `around` has the ids of all nodes that contain tables; None if unknown.
-    """
-    waiting = [node] if around is None or id(node) in around else []
-    while waiting:
-        found = waiting.pop()
-        if isinstance(found, exp.Table):
-            yield found
-        waiting += [
-            child
-            for child in dialect.within(found)
-            if (id(child) in around if around is not None else type(child) not in dialect.ATOMS)
-            and not isinstance(child, exp.With)
-        ]
-
-
-def _columns(node: exp.Expr, is_windowed: bool = False) -> Iterator[exp.Column]:
-    """Yield the columns of groups, outside of aggregates and subqueries.
-
-    `is_windowed` marks the function of a window, which is not an aggregate even with the name of
-    one.
-    """
-    if isinstance(node, exp.Column):
-        yield node
-    elif not isinstance(node, exp.Query) and (
-        is_windowed or dialect.name_of(node) not in ANY_AGGREGATES - _OF_SETS
-    ):
-        around = isinstance(node, exp.Window) or (is_windowed and unwrapped(node) is not node)
-        for child in dialect.within(node):
-            if type(child) not in dialect.NAMES:
-                yield from _columns(child, around and child is node.this)
-
-
-def _names_in_having(query: exp.Select) -> set[str]:
-    """Return the column names in HAVING, which may belong to the select list."""
-    having = query.args.get("having")
-    return {column.name.lower() for column in having.find_all(exp.Column)} if having else set()
-
-
-def _new_names(query: exp.Select) -> set[str]:
-    """Return the aliases of the select list that do not name the column of that name."""
-    return {
-        node.alias.lower()
-        for node in query.expressions
-        if isinstance(node, exp.Alias)
-        and not (isinstance(node.this, exp.Column) and node.this.name.lower() == node.alias.lower())
-    }
-
-
-def _is_wrapped(call: exp.Expr) -> bool:
-    """Return true if a FILTER or a similar wrapper belongs to an aggregate."""
-    return isinstance(call.parent, (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls))
-
-
 def _is_sum(call: exp.Expr) -> bool:
     return call.name.lower() == "sum"
-
-
-def _name(node: exp.Expr) -> str | None:
-    """Return the name of a column of the select list; None if it has no name or several columns."""
-    if isinstance(node, exp.Alias):
-        return node.alias
-    return node.name if isinstance(node, exp.Column) and not node.is_star else None
-
-
-def _is_seen(query: exp.Expr) -> bool:
-    """Return true if the names of a query's columns become those of a relation.
-
-    They do not in an expression, under a column list, or in a later branch.
-    """
-    parent = query.parent
-    if isinstance(parent, exp.Subquery):
-        if isinstance(parent.parent, (exp.From, exp.Join)):
-            return not parent.alias_column_names
-        return isinstance(parent.parent, (exp.Lateral, exp.SetOperation, exp.Subquery, exp.CTE))
-    if isinstance(parent, exp.CTE):
-        return not parent.args["alias"].columns
-    return parent is None or (isinstance(parent, exp.SetOperation) and parent.this is query)
-
-
-def _names(query: exp.Select) -> list[str | None] | None:
-    """Return the column names of a query, None for unnamed columns; None if they are unknown."""
-    if any(node.is_star and not isinstance(node, exp.Alias) for node in query.expressions):
-        return None
-    names = [_name(node) for node in query.expressions]
-    if not _is_seen(query):
-        return [None] * len(names)
-    return None if None in names else names
 
 
 def _numbered(texts: Iterable[str]) -> dict[str, str]:

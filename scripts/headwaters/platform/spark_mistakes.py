@@ -356,6 +356,10 @@ MISTAKES: Mapping[str, tuple[str, Callable[[_Error], str]]] = {
     ),
     "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES": ("HW_COLUMN_NAME", _column_name),
     "DELTA_CLUSTERING_REPLACE_TABLE_WITH_PARTITIONED_TABLE": ("HW_CLUSTERED_TABLE", _was_clustered),
+    "ALL_PARTITION_COLUMNS_NOT_ALLOWED": (
+        "HW_SETTING",
+        lambda _: "partition_by names every column of the model: leave one out",
+    ),
     "DATA_SOURCE_NOT_FOUND": (
         "HW_SETTING",
         _as_spark("Correct file_format, or add the jar of the format to spark.jars in the profile"),

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 
-from sqlglot import exp
-from sqlglot.errors import ParseError
-
+from headwaters.analysis import parts_of_type
 from headwaters.platform.delta_version import WIDER_TYPES
 
 _DIGITS = {"tinyint": 10, "smallint": 10, "int": 10, "bigint": 20}
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
-_PARTS = {"array": ["element"], "map": ["key", "value"]}
 
 
 def same_type(one: str, other: str) -> bool:
@@ -26,7 +23,7 @@ def loss(given: str, held: str) -> str | None:
     fail if it rounds a number, cuts the time from a timestamp, or puts the fields of a struct
     into those of another by their positions.
     """
-    fields, others = _fields(given), _fields(held)
+    fields, others = parts_of_type(given), parts_of_type(held)
     if not fields or not others:
         return "which cannot hold all of its values" if _is_cut(given, held) else None
     if list(fields) != list(others):
@@ -51,20 +48,6 @@ def is_wider(before: str, after: str) -> bool:
         and scale >= int(found[2])
         and precision - scale >= int(found[1]) - int(found[2])
     )
-
-
-def _fields(name: str) -> dict[str, str]:
-    """Return the types of a nested type's parts by their names, or nothing for another type."""
-    kind = name.partition("<")[0].strip().lower()
-    if kind not in (*_PARTS, "struct") or not name.rstrip().endswith(">"):
-        return {}
-    try:
-        parts = exp.DataType.build(name, dialect="spark").expressions
-    except ParseError:
-        return {}
-    if kind in _PARTS:
-        return {n: part.sql("spark") for n, part in zip(_PARTS[kind], parts, strict=False)}
-    return {part.name.lower(): part.args["kind"].sql("spark") for part in parts}
 
 
 def _is_cut(given: str, held: str) -> bool:

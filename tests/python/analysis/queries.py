@@ -24,7 +24,6 @@ from headwaters.analysis.derive import (
     Derivation,
     Question,
     Traces,
-    Tracing,
     WholeQuery,
     derive,
     staged_derivation,
@@ -34,6 +33,7 @@ from headwaters.analysis.reader import Reader
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import Input
 from headwaters.analysis.strategies import RuleBook
+from headwaters.analysis.tracing import Tracing
 
 Row = tuple[Any, ...]
 Tables = dict[str, list[Row]]

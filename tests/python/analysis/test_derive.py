@@ -15,13 +15,13 @@ from headwaters.analysis.derive import (
     MOST_NODES_READ,
     Derivation,
     Question,
-    Tracing,
     derive,
 )
 from headwaters.analysis.dialect import parsed
 from headwaters.analysis.reader import Reader
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import Input, Relation
+from headwaters.analysis.tracing import Tracing
 from headwaters.analysis.used_names import keeps_meaning, used_columns
 
 COLUMNS = {"id": "int", "grp": "string", "val": "int", "price": "decimal(10,2)"}

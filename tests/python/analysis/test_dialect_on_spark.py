@@ -11,10 +11,10 @@ from sqlglot import exp
 from analysis.test_derive import JOINED, STARS
 from analysis.test_dialect import COLUMNS, EXPRESSIONS, read, written
 from headwaters.analysis import dialect
-from headwaters.analysis.derive import Tracing
 from headwaters.analysis.reader import Reader
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import Input
+from headwaters.analysis.tracing import Tracing
 
 TABLE = f"(select {', '.join(f'{text} as {name}' for name, text in COLUMNS.items())}, 5 as 1_i)"
 
