@@ -28,5 +28,6 @@
 
 {#- Returns the query of the model's rows. A Python model runs first. -#}
 {% macro hw_model_sql() %}
-    {{ return(adapter.python_rows(model, compiled_code) if model.language == 'python' else compiled_code) }}
+    {%- set rows_sql = adapter.python_rows(model, compiled_code) if model.language == 'python' else compiled_code -%}
+    {{ return(hw_with_kept_partitions(rows_sql, config)) }}
 {% endmacro %}
