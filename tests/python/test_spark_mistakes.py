@@ -238,6 +238,10 @@ LINES = {
         "[HW_SETTING] m.sql: partition_by names every column of the model: leave one out "
         "[ALL_PARTITION_COLUMNS_NOT_ALLOWED]"
     ),
+    "no_cluster_column": (
+        "[HW_NO_SUCH_COLUMN] m.sql: cluster_by names `gg`, which is no column of the model "
+        "[UNSUPPORTED_FEATURE.PARTITION_WITH_NESTED_COLUMN_IS_UNSUPPORTED]"
+    ),
 }
 
 
@@ -252,6 +256,19 @@ def test_a_mistake_names_its_place_and_remedy(mistake: str) -> None:
         r"line (\d+)(,?) pos", lambda found: f"line {int(found[1]) + 2}{found[2]} pos", text
     )
     assert explained(shifted, around, model) == LINES[mistake]
+
+
+def test_a_partition_column_that_the_model_lacks_is_told_as_a_setting() -> None:
+    sql = "select 1 as a, 2 as g"
+    text = (
+        "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, variable, or function parameter with name "
+        "`gg` cannot be resolved. Did you mean one of the following? [`g`, `a`]. SQLSTATE: 42703"
+    )
+    statement = f"create table m using delta partitioned by (gg) as\n{sql}"
+    assert explained(text, statement, SqlText("m.sql", sql, sql)) == (
+        "[HW_NO_SUCH_COLUMN] m.sql: partition_by, cluster_by or another setting names `gg`, which "
+        "is no column of the model, did you mean 'g' [UNRESOLVED_COLUMN.WITH_SUGGESTION]"
+    )
 
 
 def test_a_clustered_table_is_not_replaced_by_a_partitioned_one() -> None:

@@ -360,6 +360,13 @@ MISTAKES: Mapping[str, tuple[str, Callable[[_Error], str]]] = {
         "HW_SETTING",
         lambda _: "partition_by names every column of the model: leave one out",
     ),
+    "UNSUPPORTED_FEATURE.PARTITION_WITH_NESTED_COLUMN_IS_UNSUPPORTED": (
+        "HW_NO_SUCH_COLUMN",
+        lambda error: (
+            f"cluster_by names `{error.part(r'partitioning: (.+?) is missing')}`, which is no "
+            "column of the model"
+        ),
+    ),
     "DATA_SOURCE_NOT_FOUND": (
         "HW_SETTING",
         _as_spark("Correct file_format, or add the jar of the format to spark.jars in the profile"),

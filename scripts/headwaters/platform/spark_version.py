@@ -200,6 +200,26 @@ SETTINGS_OF_EXECUTION = (
     "spark.sql.ui.",
     "spark.sql.warehouse.dir",
 )
+# Settings that decide how values are read from files.
+SETTINGS_OF_FILES = (
+    "spark.sql.files.ignoreCorruptFiles",
+    "spark.sql.files.ignoreMissingFiles",
+    "spark.sql.parquet.binaryAsString",
+    "spark.sql.parquet.datetimeRebaseModeInRead",
+    "spark.sql.parquet.int96AsTimestamp",
+    "spark.sql.parquet.int96RebaseModeInRead",
+    "spark.sql.parquet.int96TimestampConversion",
+)
+
+
+def decides_rows(setting: str) -> bool:
+    """Return true unless a setting is known to leave the rows of a query as they are."""
+    if setting in (*SETTINGS_OF_RESULTS, *SETTINGS_OF_FILES):
+        return True
+    of_execution = (*SETTINGS_OF_READER, *SETTINGS_OF_EXECUTION)
+    return setting.startswith("spark.sql.") and not setting.startswith(of_execution)
+
+
 # Settings that affect only casts, functions and operators.
 SETTINGS_OF_EXPRESSIONS = {
     ANSI_SETTING,

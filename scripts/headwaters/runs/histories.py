@@ -185,6 +185,16 @@ def written_by(sql: str) -> StatementTarget | None:
     return StatementTarget(name[-2:])
 
 
+def changes_session(sql: str) -> bool:
+    """Return true if a statement may change the settings or the SQL functions of its session."""
+    code = (token.word for token in tokens(sql) if token.kind not in ("blank", "comment", "marker"))
+    words = list(itertools.islice(code, 5))
+    verb = words[0] if words else ""
+    return verb in ("set", "reset", "use") or (
+        verb in ("create", "drop", "refresh") and "function" in words
+    )
+
+
 def _name_after(words: Iterable[Token]) -> Table:
     """Return the dotted name after a verb and the optional words that follow it."""
     following = list(itertools.islice(words, 16))

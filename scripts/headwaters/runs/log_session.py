@@ -16,6 +16,7 @@ from typing import Any
 from headwaters.analysis import parts_of
 from headwaters.platform.delta_version import FEATURE
 from headwaters.platform.nodes import Node, table_name
+from headwaters.platform.spark_version import SETTINGS_OF_RESULTS
 from headwaters.platform.sql import identifier
 from headwaters.runs.change_set_cache import ChangeSetCache
 from headwaters.runs.session import Config, Connection, DbtColumn, DbtRelation, Macros, Row
@@ -289,7 +290,9 @@ class LogSession:
         changed = {
             name: value
             for name, value in self._settings.items()
-            if noted["settings"].get(name, value).lower() != value.lower()
+            # older notes lack settings that every note has now
+            if noted["settings"].get(name, value if name in SETTINGS_OF_RESULTS else "").lower()
+            != value.lower()
         }
         return {**noted, "settings": {**noted["settings"], **changed}}
 

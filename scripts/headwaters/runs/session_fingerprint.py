@@ -13,6 +13,7 @@ from headwaters.platform.spark_version import SETTINGS_OF_RESULTS
 _BUILT_BY = re.compile(r"/\* built by (\[.*\]) \*/\n")
 # The settings of the model with which the text begins.
 _OF_MODEL = ("its strategy", "unique_key", "latest_by")
+_DEFAULT = "Spark's default"
 _UNSTABLE = ("Create Time:", "Owner:", "Comment:")
 
 
@@ -50,11 +51,13 @@ def changed_settings(built_by: str, would_be_built_by: str) -> list[str]:
         if isinstance(old, str | list) and type(old) is type(new)
     ]
     settings, others = _settings(before), _settings(now)
-    pairs += [
-        (name, settings[name], others[name])
-        for name in SETTINGS_OF_RESULTS
-        if name in settings and name in others
-    ]
+    if settings and others:
+        pairs += [
+            (name, settings.get(name, _DEFAULT), others.get(name, _DEFAULT))
+            for name in sorted({*settings, *others})
+            # texts of older releases lack settings that every text has now
+            if (name in settings and name in others) or name not in SETTINGS_OF_RESULTS
+        ]
     return [
         f"{name} was {_text(old)} and is {_text(new)}" for name, old, new in pairs if old != new
     ]

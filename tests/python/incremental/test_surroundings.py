@@ -11,8 +11,12 @@ from typing import Any
 import pytest
 
 from headwaters.analysis import called
+from headwaters.platform.spark_version import decides_rows
+from headwaters.runs.histories import changes_session
 from headwaters.runs.session_fingerprint import changed_settings, definitions
 
+ZONE, ANSI = "spark.sql.session.timeZone", "spark.sql.ansi.enabled"
+LEGACY = "spark.sql.legacy.sizeOfNull"
 DESCRIBED = {
     "fx.twice": ["Function: spark_catalog.fx.twice", "Create Time: today", "Body: fx.plus(x, x)"],
     "fx.plus": ["Function: spark_catalog.fx.plus", "Owner: ann", "Body: a + b"],
@@ -48,6 +52,44 @@ def test_settings_that_differ_are_named_where_both_texts_have_them() -> None:
     assert changed_settings(*zones) == [f"{ZONE} was UTC and is Asia/Tokyo"]
     for older in (zones[1], built_by(**{ANSI: "true"}), "select 1", "*********(redacted)", ""):
         assert changed_settings(older, zones[1]) == []
+    legacy = built_by(**{ZONE: "UTC", LEGACY: "true"})
+    assert changed_settings(zones[0], legacy) == [f"{LEGACY} was Spark's default and is true"]
+    assert changed_settings(legacy, zones[0]) == [f"{LEGACY} was true and is Spark's default"]
+
+
+@pytest.mark.parametrize(
+    ("name", "decides"),
+    [
+        (ZONE, True),
+        (LEGACY, True),
+        ("spark.sql.of.a.later.version", True),
+        ("spark.sql.parquet.int96RebaseModeInRead", True),
+        ("spark.sql.parquet.outputTimestampType", False),
+        ("spark.sql.shuffle.partitions", False),
+        ("spark.driver.memory", False),
+    ],
+)
+def test_a_setting_may_decide_rows_unless_it_is_known_not_to(name: str, decides: bool) -> None:
+    assert decides_rows(name) == decides
+
+
+@pytest.mark.parametrize(
+    ("sql", "changes"),
+    [
+        ("set spark.sql.ansi.enabled = true", True),
+        ("/* dbt */ -- why\n RESET", True),
+        ("set time zone 'UTC'", True),
+        ("use other", True),
+        ("create or replace temporary function twice(x int) returns int return x * 2", True),
+        ("drop function twice", True),
+        ("select 1 as function", False),
+        ("select set from t", False),
+        ("insert into t select 1", False),
+        ("", False),
+    ],
+)
+def test_statements_that_may_change_the_session(sql: str, changes: bool) -> None:
+    assert changes_session(sql) == changes
 
 
 def test_a_strategy_or_key_that_differs_is_named() -> None:
@@ -80,11 +122,11 @@ MODELS = {
     "days_by_key": "{{ config(incremental_strategy='affected_keys') }} select id, cast(at as date)"
     " as day from {{ affected(source('inputs', 'rows'), key='id') }}",
     "numbers": f"select id, cast(code as int) as number {CHANGES}",
+    "sizes": f"select id, size(cast(null as array<int>)) as size {CHANGES}",
     "periods": "{{ config(incremental_strategy='history') }} select id, cast(at as date) as day,"
     " _image from {{ images(source('inputs', 'rows')) }}",
 }
 OTHER = "the SQL and settings of the model are not what built the table"
-ZONE, ANSI = "spark.sql.session.timeZone", "spark.sql.ansi.enabled"
 
 
 @pytest.mark.slow
@@ -141,6 +183,13 @@ def test_a_table_is_rebuilt_in_a_session_that_gives_other_rows(
     assert {message.split(":")[0] for message in run().values()} <= {"append", "merge"}
     new_york.append(("3", "2026-01-01"))
     assert [days(name) for name in ("days", "days_by_key", "periods")] == [new_york] * 3
+
+    # a setting that no list names
+    set_spark(LEGACY, "false")
+    why = f"{LEGACY} was Spark's default and is false: {OTHER}"
+    assert table("sizes") == [(id, "-1") for id in "123"]
+    assert run()["sizes"].endswith(f", {why}")
+    assert table("sizes") == [(id, "None") for id in "123"]
 
     # a cast that fails now is an error, and its table is unchanged
     set_spark(ANSI, "true")

@@ -24,7 +24,7 @@ from headwaters.platform.hive_metastore import SETTING
 from headwaters.platform.lake import home
 from headwaters.platform.spark_mistakes import SqlText
 from headwaters.runs.client_rows import ClientRows
-from headwaters.runs.histories import Histories, written_by
+from headwaters.runs.histories import Histories, changes_session, written_by
 from headwaters.tables.vars_and_targets import output_problems
 
 DERBY = "spark.hadoop.javax.jdo.option.ConnectionURL"
@@ -207,9 +207,13 @@ class HeadwatersConnectionManager(SparkConnectionManager):
         """Create the manager of an adapter; dbt calls this once."""
         super().__init__(profile, mp_context)
         self.histories = Histories()
+        # the number of statements so far that may have changed the session
+        self.session_changes = 0
 
     def add_query(self, sql: str, *arguments: Any, **options: Any) -> tuple[Connection, Any]:
         """Run a statement; the cached commits of a table are valid until it is written to."""
+        if changes_session(sql):
+            self.session_changes += 1
         written = written_by(sql)
         if written is None:
             return super().add_query(sql, *arguments, **options)

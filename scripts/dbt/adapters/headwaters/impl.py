@@ -44,7 +44,7 @@ from headwaters.platform.arguments import check_arguments
 from headwaters.platform.errors import UserError, first_line
 from headwaters.platform.problems import Problem
 from headwaters.platform.spark_mistakes import SqlText
-from headwaters.platform.spark_version import NO_GRANTS, SETTINGS_OF_RESULTS
+from headwaters.platform.spark_version import NO_GRANTS, SETTINGS_OF_RESULTS, decides_rows
 from headwaters.runs import (
     no_op_cache,
     session_fingerprint,
@@ -202,10 +202,10 @@ class HeadwatersAdapter(SparkAdapter):
         self._variables = {**declared, **given}
         self._has_begun = False
         end_on_interrupt()
-        # The session's settings and the names of its functions, by invocation.
-        self._asked: dict[str, tuple[dict[str, str], list[str]]] = {}
-        # The settings that the session sets, by invocation.
-        self._session_sets: dict[str, dict[str, str]] = {}
+        # The session's settings of results and the names of its functions, by its state.
+        self._asked: dict[tuple[str, int], tuple[dict[str, str], list[str]]] = {}
+        # The settings that the session sets, by its state.
+        self._session_sets: dict[tuple[str, int], dict[str, str]] = {}
         # Descriptions of functions, by invocation and the first model that needs them.
         self._described: dict[tuple[str, str], dict[str, list[str]]] = {}
         # The columns of tables at commits, by invocation.
@@ -464,10 +464,13 @@ class HeadwatersAdapter(SparkAdapter):
         except DbtRuntimeError:
             return []
 
-    def _histories(self) -> Histories:
+    def _connections(self) -> HeadwatersConnectionManager:
         connections: Any = self.connections
-        histories: Histories = connections.histories
-        return histories
+        manager: HeadwatersConnectionManager = connections
+        return manager
+
+    def _histories(self) -> Histories:
+        return self._connections().histories
 
     def _ask_history(self, table: str, limit: int, conditions: Sequence[str] = ()) -> Answer:
         question = self._histories().question(table, limit)
@@ -500,24 +503,28 @@ class HeadwatersAdapter(SparkAdapter):
             view = python_models.view_of_model(node, code, spark)
         finally:
             self._histories().discard(None)
+            self._connections().session_changes += 1
         return f"select * from {view}"
 
     def fingerprint(self, sql: str) -> dict[str, dict[str, str]]:
         """Return the session's settings and functions that a model's rows depend on."""
-        run = get_invocation_id()
         # hooks of other models may have changed the functions since their descriptions
-        described = self._described.get((run, self.nice_connection_name()), {})
+        described = self._described.get((get_invocation_id(), self.nice_connection_name()), {})
 
         def describe(name: str) -> list[str]:
             if name not in described:
                 described[name] = self._lines_of_function(name)
             return described[name]
 
-        if run not in self._asked:
+        state = self._session_state()
+        if state not in self._asked:
             self._asked.clear()
-            settings = {name: str(self._rows(f"set {name}")[0][1]) for name in SETTINGS_OF_RESULTS}
-            self._asked[run] = settings, self._user_functions()
-        settings, known = self._asked[run]
+            names = [name for name in self._settings_of_session() if decides_rows(name)]
+            settings = {
+                name: self._setting(name) for name in (*SETTINGS_OF_RESULTS, *sorted(names))
+            }
+            self._asked[state] = settings, self._user_functions()
+        settings, known = self._asked[state]
         return {
             "settings": settings,
             "functions": session_fingerprint.definitions(sql, known, describe),
@@ -534,16 +541,24 @@ class HeadwatersAdapter(SparkAdapter):
 
     def other_settings(self, stored: Mapping[str, str]) -> list[OtherSetting]:
         """Return the session's settings that differ from those that a view stores."""
-        run = get_invocation_id()
-        if run not in self._session_sets:
+        return view_definitions.other_settings(stored, self._settings_of_session(), self._setting)
+
+    def _session_state(self) -> tuple[str, int]:
+        """Return what the session's settings depend on: the invocation and the hooks so far."""
+        return get_invocation_id(), self._connections().session_changes
+
+    def _settings_of_session(self) -> dict[str, str]:
+        """Return the settings that the session sets."""
+        state = self._session_state()
+        if state not in self._session_sets:
             self._session_sets.clear()
-            self._session_sets[run] = {str(row[0]): str(row[1]) for row in self._rows("set")}
-        given = self._session_sets[run]
+            self._session_sets[state] = {str(row[0]): str(row[1]) for row in self._rows("set")}
+        return self._session_sets[state]
 
-        def ask(name: str) -> str:
-            return str(self._rows(f"set {name}")[0][1])
-
-        return view_definitions.other_settings(stored, given, ask)
+    def _setting(self, name: str) -> str:
+        """Return the value of a setting, which is Spark's default unless the session sets it."""
+        given = self._settings_of_session()
+        return given[name] if name in given else str(self._rows(f"set {name}")[0][1])
 
     def _lines_of_function(self, name: str) -> list[str]:
         try:

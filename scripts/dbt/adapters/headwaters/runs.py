@@ -19,7 +19,7 @@ from headwaters.platform.errors import UserError
 from headwaters.platform.fields import text_of
 from headwaters.platform.nodes import place_of
 from headwaters.platform.problems import Problem
-from headwaters.platform.spark_version import SETTINGS_OF_RESULTS, VIEW_INSTEAD_OF_TABLE
+from headwaters.platform.spark_version import VIEW_INSTEAD_OF_TABLE, decides_rows
 from headwaters.runs import explaining, run
 from headwaters.runs.change_set_cache import ChangeSetCache
 from headwaters.runs.checks import Unproven, check_model
@@ -372,7 +372,7 @@ class Runs:
         """
         logs = LogTables({name: Path(folder) for name, folder in tables.items()})
         given = self._adapter.config.credentials.server_side_parameters
-        settings = {name: text_of(given[name]) for name in SETTINGS_OF_RESULTS if name in given}
+        settings = {name: text_of(value) for name, value in given.items() if decides_rows(name)}
         project, graph, found = context["project_name"], context["graph"], []
         for name in models:
             node = graph["nodes"][name]
