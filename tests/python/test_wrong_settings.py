@@ -243,6 +243,16 @@ COMBINED: list[tuple[str | None, dict[str, Any], str]] = [
     ),
     (
         "auto",
+        {"partitioned_by": "day"},
+        "[HW_SETTING] partitioned_by has no effect here: write partition_by",
+    ),
+    (
+        "auto",
+        {"strategy": "merge"},
+        "[HW_SETTING] strategy has no effect here: write incremental_strategy",
+    ),
+    (
+        "auto",
         {"liquid_clustered_by": "id"},
         "[HW_SETTING] liquid_clustered_by is a setting of dbt-databricks and has no effect here: "
         "write cluster_by",

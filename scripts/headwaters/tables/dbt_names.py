@@ -20,17 +20,26 @@ OF_DATABRICKS = {
     "use_safer_relation_operations": "remove it",
     "view_update_via_alter": "remove it",
 }
+# Settings of models for dbt's other adapters, and of snapshots, with ours for the same.
+OF_OTHERS = {
+    "bucketed_by": "cluster_by",
+    "cluster_keys": "cluster_by",
+    "partitioned_by": "partition_by",
+    "strategy": "incremental_strategy",
+    "table_properties": "tblproperties",
+    "zorder": "maintenance: {zorder_by: …}",
+}
 # Further settings of dbt-databricks, dbt-athena and dbt-spark's macros, which dbt's classes do not
 # have.
 _NAMES_OF_ADAPTERS = """
-    bucketed_by cluster_id cluster_keys column_mask create_notebook databricks_compute
+    cluster_id column_mask create_notebook databricks_compute
     delete_condition delimiter environment_dependencies environment_key http_path
     include_full_name_in_path incremental_predicates index_url job_cluster_config
     matched_condition merge_with_schema_evolution not_matched_by_source_action
-    not_matched_by_source_condition not_matched_condition partitioned_by partitions pre-hook
+    not_matched_by_source_condition not_matched_condition partitions pre-hook
     post-hook predicates python_job_config query_tags skip_matched_step skip_not_matched_step
-    source_alias sql_header submission_method table_format table_properties target_alias timeout
-    zorder
+    source_alias sql_header submission_method table_format
+    target_alias timeout
     """
 # Settings of snapshots that dbt reads by name alone.
 _OF_SNAPSHOTS = ("hard_deletes", "invalidate_hard_deletes")
@@ -39,7 +48,7 @@ _WORDS = """
     bucket contact databases derives doc groups option owners package partition schemas scheme
     steam streams tag
     """
-OTHERS = frozenset(OF_DATABRICKS).union(_NAMES_OF_ADAPTERS.split(), _WORDS.split())
+OTHERS = frozenset({*OF_DATABRICKS, *OF_OTHERS, *_NAMES_OF_ADAPTERS.split(), *_WORDS.split()})
 # Settings of dbt that are mappings with fixed keys.
 PARTED = ("contract", "persist_docs", "snapshot_meta_column_names")
 _OF_DOCS = frozenset({"relation", "columns"})

@@ -169,6 +169,10 @@ def _of_other_adapters(node: Node, own: frozenset[str]) -> Iterator[str]:
         is_own = name in own or name in _HIDING
         if is_own and not is_empty(node["config"].get(name)):
             yield f"{name} is a setting of dbt-databricks and has no effect here: {remedy}"
+    for name, ours in dbt_names.OF_OTHERS.items():
+        is_given = name in own and not is_empty(node["config"].get(name))
+        if is_given and node["resource_type"] == "model":
+            yield f"{name} has no effect here: write {ours}"
     for column in (node.get("columns") or {}).values():
         if column.get("column_mask"):
             yield (

@@ -104,6 +104,10 @@ FOUND = {
             ),
         ),
     ),
+    # Delta would read other bytes back
+    "partitioned": of_notes(
+        Model("", {"materialized": "table", "partition_by": "note"}, "select id, note from [t]", {})
+    ),
     "clustered": of_notes(
         Model("", {"incremental_strategy": "auto", "cluster_by": "note"}, BY_GROUP, {}),
         Step((), (Model("m1", PARTITIONED, BY_GROUP, {"t": "t"}),)),
