@@ -14,6 +14,7 @@ from headwaters.analysis.exact_types import decimal_of, type_of
 from headwaters.analysis.expressions import Expressions
 from headwaters.analysis.relations import (
     Column,
+    F,
     Relation,
     RowRules,
     Rules,
@@ -30,17 +31,17 @@ from headwaters.analysis.scopes import (
 )
 
 
-class Conditions(Expressions):
+class Conditions(Expressions[F]):
     """A reader of expressions and of the conditions that rows meet."""
 
     def __init__(
-        self, rules: Rules, allowed: Sequence[str], functions: Mapping[str, str] | None = None
+        self, rules: Rules[F], allowed: Sequence[str], functions: Mapping[str, str] | None = None
     ) -> None:
         """Store the functions of `allow_nondeterministic`, and the bodies of SQL functions."""
         super().__init__(rules, allowed, functions)
-        self._row_rules = rules if isinstance(rules, RowRules) else None
+        self._row_rules: RowRules[F] | None = rules if isinstance(rules, RowRules) else None
 
-    def _filter(self, scope: Scope, condition: exp.Expr) -> None:
+    def _filter(self, scope: Scope[F], condition: exp.Expr) -> None:
         equal = [pair for conjunct in implied(condition) if (pair := self._equal(conjunct, scope))]
         scope.relation = ruled(scope.relation, self._rules.filtered, equal, condition)
         fixed = frozenset(self._fixed(condition, scope))
@@ -65,10 +66,10 @@ class Conditions(Expressions):
     def _links(
         self,
         condition: exp.Expr | None,
-        scope: Scope,
+        scope: Scope[F],
         left: frozenset[int],
         right: frozenset[int],
-        outer: Scope | None = None,
+        outer: Scope[F] | None = None,
     ) -> list[str]:
         """Return the conditions that compare columns of both sides, other than equal columns.
 
@@ -88,12 +89,12 @@ class Conditions(Expressions):
                 texts.append(text)
         return texts
 
-    def _linked(self, relation: Relation, texts: Sequence[str]) -> Relation:
+    def _linked(self, relation: Relation[F], texts: Sequence[str]) -> Relation[F]:
         if self._row_rules is None or not texts:
             return relation
         return ruled(relation, self._row_rules.linked, texts)
 
-    def _qualified(self, scope: Scope, condition: exp.Expr) -> None:
+    def _qualified(self, scope: Scope[F], condition: exp.Expr) -> None:
         """Apply QUALIFY: a condition over the rows with their windows."""
         for column in dialect.found(condition, exp.Column):
             alias = scope.aliases.get(column.name.lower()) if not column.table else None
@@ -115,14 +116,16 @@ class Conditions(Expressions):
         unique = tuple(key - fixed for key in scope.relation.unique)
         scope.relation = replace(scope.relation, unique=unique)
 
-    def _narrow(self, scope: Scope, condition: exp.Expr) -> None:
+    def _narrow(self, scope: Scope[F], condition: exp.Expr) -> None:
         """Report the conditions that every row meets to the rule book."""
         if self._row_rules is not None and scope.relation.fact is not None:
             found = [self._rendered(conjunct, scope) for conjunct in conjuncts(condition)]
             texts = [text for text in found if text is not None]
             scope.relation = ruled(scope.relation, self._row_rules.narrowed, texts)
 
-    def _made(self, value: Value, node: exp.Expr, scope: Scope, name: str | None = None) -> Column:
+    def _made(
+        self, value: Value, node: exp.Expr, scope: Scope[F], name: str | None = None
+    ) -> Column:
         """Return the column of an expression, or a new one that holds it."""
         column = column_of(value, name)
         if value.column is None and self._row_rules is not None:
@@ -132,13 +135,13 @@ class Conditions(Expressions):
                 scope.relation = ruled(scope.relation, computed, column.id, text)
         return column
 
-    def _looked_for(self, node: exp.Expr, scope: Scope) -> Column | None:
+    def _looked_for(self, node: exp.Expr, scope: Scope[F]) -> Column | None:
         value = self._value(node, scope)
         if value.column is not None or self._row_rules is None:
             return value.column
         return self._made(value, node, scope)
 
-    def _fixed(self, condition: exp.Expr, scope: Scope) -> Iterator[int]:
+    def _fixed(self, condition: exp.Expr, scope: Scope[F]) -> Iterator[int]:
         """Yield the columns that are equated with a literal and have one value in every row."""
         for conjunct in conjuncts(condition):
             if not isinstance(conjunct, exp.EQ):
@@ -154,7 +157,7 @@ class Conditions(Expressions):
                     if found and found[1] and is_same:
                         yield found[0].id
 
-    def _filled(self, condition: exp.Expr, scope: Scope) -> Iterator[int]:
+    def _filled(self, condition: exp.Expr, scope: Scope[F]) -> Iterator[int]:
         """Yield the columns that are not NULL in any row: `is not null`, or equal to a value."""
         for conjunct in conjuncts(condition):
             sides: Sequence[exp.Expr] = ()

@@ -19,7 +19,7 @@ from headwaters.analysis import dialect
 from headwaters.analysis.determinism import refuse_changing
 from headwaters.analysis.exact_types import is_comparable, is_exact
 from headwaters.analysis.keyed import refuse_incomparable
-from headwaters.analysis.lineage_rules import TracedRules, refuse_one_group
+from headwaters.analysis.lineage_rules import TracedFact, TracedRules, refuse_one_group
 from headwaters.analysis.linear import is_across_rows
 from headwaters.analysis.proof import proven
 from headwaters.analysis.reader import Reader
@@ -31,7 +31,7 @@ from headwaters.analysis.relations import (
 )
 from headwaters.analysis.stages import Stage, cut
 from headwaters.analysis.strategies import STRATEGIES
-from headwaters.analysis.tracing import Place, TracingReader, place_of
+from headwaters.analysis.tracing import Place, Trace, TracingReader, place_of
 from headwaters.analysis.unreadable import refuse_changing_words
 from headwaters.analysis.used_names import refuse_unmarked
 
@@ -317,12 +317,14 @@ def staged_derivation(question: Question, whole: WholeQuery, below: int) -> Deri
     if not 0 <= _unfollowed(inputs, question) < below:
         return None
 
-    def read(tree: exp.Query, inputs: Sequence[Input]) -> Relation:
+    def read(tree: exp.Query, inputs: Sequence[Input]) -> Relation[Trace]:
         if whole.reader.knows(inputs):
             return whole.reader.traced(tree)[0]
         return _reader(replace(question, inputs=inputs)).traced(tree)[0]
 
-    def prove(sql: str, tree: exp.Query, inputs: Sequence[Input]) -> tuple[Stage, Relation] | None:
+    def prove(
+        sql: str, tree: exp.Query, inputs: Sequence[Input]
+    ) -> tuple[Stage, Relation[object]] | None:
         part = replace(question, sql=sql, inputs=inputs, unique_key=())
         return _stage(part, tree, whole.reader)
 
@@ -347,7 +349,7 @@ def _is_unfollowed(name: str, question: Question) -> bool:
 
 def _stage(
     question: Question, tree: exp.Query, reader: TracingReader
-) -> tuple[Stage, Relation] | None:
+) -> tuple[Stage, Relation[object]] | None:
     """Return the query as a hidden query and its relation, if a proven key follows all inputs.
 
     The caller has checked that the whole query is deterministic.
@@ -389,7 +391,7 @@ def _stage(
 
 
 def _key_of_leads(
-    rules: TracedRules, relation: Relation, unique_key: Sequence[str], tree: exp.Query
+    rules: TracedRules, relation: Relation[TracedFact], unique_key: Sequence[str], tree: exp.Query
 ) -> tuple[str, ...]:
     """Return the columns that select the rows to recompute: the row key, or all traced columns."""
     traced = rules.key_of(relation)
@@ -427,7 +429,7 @@ def _unfollowed(candidate: Iterable[Input], question: Question) -> int:
     )
 
 
-def _unique_key(relation: Relation) -> tuple[str, ...]:
+def _unique_key(relation: Relation[object]) -> tuple[str, ...]:
     """Return the fewest columns that are known to identify the rows, if there are any."""
     places: dict[int, int] = {}
     for place, column in enumerate(relation.columns):

@@ -9,6 +9,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Generic
 
 from sqlglot import exp
 from sqlglot.helper import ensure_list
@@ -28,6 +29,7 @@ from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import (
     Column,
     Equal,
+    F,
     How,
     Relation,
     Rules,
@@ -84,11 +86,11 @@ _NUMERIC = (
 _STRUCTS = (exp.Alias, exp.PropertyEQ, exp.Struct, exp.Tuple)
 
 
-class Expressions(ABC):
+class Expressions(ABC, Generic[F]):
     """A reader of expressions with a rule book; a subclass reads the queries in them."""
 
     def __init__(
-        self, rules: Rules, allowed: Sequence[str], functions: Mapping[str, str] | None = None
+        self, rules: Rules[F], allowed: Sequence[str], functions: Mapping[str, str] | None = None
     ) -> None:
         """Store the functions of `allow_nondeterministic`, and the bodies of SQL functions."""
         self._rules = rules
@@ -104,10 +106,10 @@ class Expressions(ABC):
         """Refuse `_weight` if it decides which rows exist."""
 
     @abstractmethod
-    def _query(self, node: exp.Expr, names: Names, outer: Scope | None) -> Relation:
+    def _query(self, node: exp.Expr, names: Names, outer: Scope[F] | None) -> Relation[F]:
         """Return the relation of a query."""
 
-    def _value(self, node: exp.Expr, scope: Scope, is_handed_on: bool = False) -> Value:
+    def _value(self, node: exp.Expr, scope: Scope[F], is_handed_on: bool = False) -> Value:
         """Return the value of an expression; `is_handed_on` allows any collation."""
         if scope.groups and (column := self._grouped_by(node, scope)) is not None:
             return value_of(column)
@@ -154,12 +156,12 @@ class Expressions(ABC):
             return self._made_of_parts(node, scope)
         raise self._unknown(node)
 
-    def _made_of_parts(self, node: exp.Expr, scope: Scope) -> Value:
+    def _made_of_parts(self, node: exp.Expr, scope: Scope[F]) -> Value:
         """Return the value of an expression whose parts are all read alike."""
         parts = [self._value(part, scope) for part in dialect.within(node)]
         return self._made_of(node, parts, scope)
 
-    def _made_of(self, node: exp.Expr, parts: Sequence[Value], scope: Scope) -> Value:
+    def _made_of(self, node: exp.Expr, parts: Sequence[Value], scope: Scope[F]) -> Value:
         """Return the value of an expression or a row function with these parts."""
         type = type_of(node, [part.type for part in parts])
         filled = is_filled(node, parts)
@@ -180,7 +182,7 @@ class Expressions(ABC):
                     self._stays(part, type, node, is_summed)
         return Value(weight, None, type, filled, whole, most=most)
 
-    def _column(self, node: exp.Column, scope: Scope, is_handed_on: bool = False) -> Value:
+    def _column(self, node: exp.Column, scope: Scope[F], is_handed_on: bool = False) -> Value:
         found = self._find(node, scope)
         assert found is not None
         column, is_whole = found
@@ -200,11 +202,11 @@ class Expressions(ABC):
         return value_of(column)
 
     def _find(
-        self, node: exp.Column, scope: Scope, quiet: bool = False
+        self, node: exp.Column, scope: Scope[F], quiet: bool = False
     ) -> tuple[Column, bool] | None:
         """Find the column of a dotted name; false with it if the name is a field of the column."""
         parts = parts_of(node)
-        here: Scope | None = scope
+        here: Scope[F] | None = scope
         while here is not None:
             found = self._find_in(parts, here, node)
             if found is not None:
@@ -220,7 +222,7 @@ class Expressions(ABC):
         raise dialect.refused(node, "HW_NOT_UNDERSTOOD", "there is no such column in its inputs")
 
     def _find_in(
-        self, parts: Sequence[str], scope: Scope, node: exp.Column
+        self, parts: Sequence[str], scope: Scope[F], node: exp.Column
     ) -> tuple[Column, bool] | None:
         if len(parts) > 1:
             tables = [columns for name, columns in scope.tables if name == parts[0]]
@@ -244,7 +246,7 @@ class Expressions(ABC):
         alias = scope.aliases.get(parts[0])
         return None if alias is None else (alias[1], len(parts) == 1)
 
-    def _subquery(self, node: exp.Expr, scope: Scope) -> Value:
+    def _subquery(self, node: exp.Expr, scope: Scope[F]) -> Value:
         query = node.args.get("query") or node.this
         if isinstance(query, exp.Subquery) and not isinstance(node, exp.Subquery):
             query = query.this
@@ -279,10 +281,10 @@ class Expressions(ABC):
         return Value(Weight.OTHER if weighted else Weight.PLAIN)
 
     @abstractmethod
-    def _looked_for(self, node: exp.Expr, scope: Scope) -> Column | None:
+    def _looked_for(self, node: exp.Expr, scope: Scope[F]) -> Column | None:
         """Return the column of an expression that IN looks for; None if it has none."""
 
-    def _window(self, node: exp.Window, scope: Scope) -> Value:
+    def _window(self, node: exp.Window, scope: Scope[F]) -> Value:
         self._only(node, {"this", "partition_by", "order", "spec", "alias", "over"})
         named = node.args.get("alias")
         parts: list[exp.Expr] = [node]
@@ -331,7 +333,7 @@ class Expressions(ABC):
         return value_of(number)._replace(weight=value.weight)
 
     def _ties_are_copies(
-        self, parts: Sequence[exp.Expr], ids: frozenset[int], scope: Scope
+        self, parts: Sequence[exp.Expr], ids: frozenset[int], scope: Scope[F]
     ) -> bool:
         """Return true if rows that tie are copies, so that their order does not matter.
 
@@ -358,11 +360,11 @@ class Expressions(ABC):
     def _total(
         self,
         name: str,
-        relation: Relation,
+        relation: Relation[F],
         unique: Sequence[frozenset[int]],
         ids: frozenset[int],
         node: exp.Expr,
-    ) -> Relation:
+    ) -> Relation[F]:
         """Refuse an order that lets rows tie, unless each run may choose among them.
 
         Return the relation with the fact of the choice.
@@ -382,7 +384,7 @@ class Expressions(ABC):
             "wrote them",
         )
 
-    def _function(self, node: exp.Expr, scope: Scope) -> Value:
+    def _function(self, node: exp.Expr, scope: Scope[F]) -> Value:
         function = node if isinstance(node, exp.Anonymous) else unwrapped(node)
         if not isinstance(function, exp.Anonymous):
             raise self._unknown(node)
@@ -446,7 +448,7 @@ class Expressions(ABC):
     def _body(self, call: exp.Expr, name: str) -> None:
         """Check a SQL function, whose body is an expression over its parameters. Raises Refused."""
         body = self._bodies.pop(name)
-        parameters = Scope(Relation(()), [], (), is_open=True)
+        parameters: Scope[F] = Scope(Relation(()), [], (), is_open=True)
         try:
             with body_of(call, body) as text:
                 refuse_moments(text.nodes, (), self._allowed)
@@ -459,7 +461,7 @@ class Expressions(ABC):
         self,
         node: exp.Expr,
         function: exp.Anonymous,
-        scope: Scope,
+        scope: Scope[F],
         ordered: bool = False,
     ) -> Value:
         if not scope.may_aggregate:
@@ -518,7 +520,7 @@ class Expressions(ABC):
         return made
 
     def _is_ordered_by_itself(
-        self, function: exp.Anonymous, order: Sequence[exp.Expr], scope: Scope
+        self, function: exp.Anonymous, order: Sequence[exp.Expr], scope: Scope[F]
     ) -> bool:
         """Return true if the function is a list of texts, ordered by themselves."""
         if function.name.lower() not in ("listagg", "string_agg"):
@@ -529,7 +531,7 @@ class Expressions(ABC):
         value = self._signature(argument, scope)
         return any(self._signature(found.this, scope) == value for found in order)
 
-    def _cast(self, node: exp.Expr, scope: Scope) -> Value:
+    def _cast(self, node: exp.Expr, scope: Scope[F]) -> Value:
         self._only(node, {"this", "to", "safe", "action", "format"})
         type = type_of_cast(dialect.whole_text(node.args["to"]).lower())
         if is_collated(type):
@@ -548,7 +550,7 @@ class Expressions(ABC):
             most = value_bounds.of_row(most, type)
         return Value(value.weight, None, type, value.is_filled and not is_try, most=most)
 
-    def _collate(self, node: exp.Expr, text: exp.Expr, to: exp.Expr, scope: Scope) -> Value:
+    def _collate(self, node: exp.Expr, text: exp.Expr, to: exp.Expr, scope: Scope[F]) -> Value:
         """Return the value of the text under a collation that equates no two texts."""
         if to.name.lower() != "utf8_binary":
             raise self._collated(node, to.name)
@@ -575,7 +577,7 @@ class Expressions(ABC):
             )
         return Value()
 
-    def _equal(self, node: exp.Expr, scope: Scope) -> Equal | None:
+    def _equal(self, node: exp.Expr, scope: Scope[F]) -> Equal | None:
         """Return an equality of two columns of the scope."""
         node = null_safe(node)
         sides = self._sides(node, scope)
@@ -583,7 +585,7 @@ class Expressions(ABC):
             return None
         return Equal(sides[0][0], sides[1][0], isinstance(node, exp.NullSafeEQ))
 
-    def _equal_to_outer(self, node: exp.Expr, scope: Scope) -> Equal | None:
+    def _equal_to_outer(self, node: exp.Expr, scope: Scope[F]) -> Equal | None:
         """Return an equality of a column of the outer query (left) with a column of the scope."""
         node = null_safe(node)
         sides = self._sides(node, scope)
@@ -594,7 +596,7 @@ class Expressions(ABC):
         return Equal(left, right, isinstance(node, exp.NullSafeEQ))
 
     def _sides(
-        self, node: exp.Expr, scope: Scope
+        self, node: exp.Expr, scope: Scope[F]
     ) -> tuple[tuple[Column, bool], tuple[Column, bool]] | None:
         """Return the columns of an equality, each with true if it is of the outer query."""
         if not isinstance(node, (exp.EQ, exp.NullSafeEQ)):
@@ -615,7 +617,9 @@ class Expressions(ABC):
             found.append((around[0], True))
         return found[0], found[1]
 
-    def _rendered(self, node: exp.Expr, scope: Scope, outer: Scope | None = None) -> str | None:
+    def _rendered(
+        self, node: exp.Expr, scope: Scope[F], outer: Scope[F] | None = None
+    ) -> str | None:
         """Return an expression that cannot fail as text for `RowRules`; None if it may fail.
 
         It may name columns of the scope, and of `outer`.
@@ -631,7 +635,7 @@ class Expressions(ABC):
 
         return rendered(node, column_of)
 
-    def _grouped_by(self, node: exp.Expr, scope: Scope) -> Column | None:
+    def _grouped_by(self, node: exp.Expr, scope: Scope[F]) -> Column | None:
         """Return the grouping column that equals an expression."""
         assert scope.groups is not None
         if not scope.kinds_of_groups:
@@ -640,7 +644,7 @@ class Expressions(ABC):
             return None  # comparing kinds first is cheaper than comparing texts
         return scope.groups.get(self._signature(node, scope))
 
-    def _signature(self, node: exp.Expr, scope: Scope) -> tuple[type, str]:
+    def _signature(self, node: exp.Expr, scope: Scope[F]) -> tuple[type, str]:
         """Return the expression with numbered columns; Spark treats equal ones as the same."""
 
         def numbered(found: exp.Expr) -> exp.Expr:
@@ -722,7 +726,7 @@ def _is_counted(star: exp.Star) -> bool:
     return dialect.name_of(star.parent) == "count"
 
 
-def _is_summed(scope: Scope) -> bool:
+def _is_summed(scope: Scope[F]) -> bool:
     """Return true if the expression is above the aggregate of a `signed_sum`."""
     if scope.is_of_rows:
         return False
@@ -740,7 +744,7 @@ def _type_of_chosen(name: str, arguments: Sequence[Value]) -> str | None:
 
 
 def _is_read_alone(
-    window: exp.Window, parts: Sequence[exp.Expr], partition: Sequence[Value], scope: Scope
+    window: exp.Window, parts: Sequence[exp.Expr], partition: Sequence[Value], scope: Scope[F]
 ) -> bool:
     """Return true if a select list reads nothing but a `row_number` and its partition.
 

@@ -6,7 +6,6 @@ import functools
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from sqlglot import exp
 
@@ -16,6 +15,7 @@ from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import (
     Column,
     Equal,
+    F,
     Input,
     Relation,
     Rules,
@@ -44,13 +44,13 @@ _readings = itertools.count(1)
 _MOST_JOINS = 100
 
 
-class FromClause(Conditions):
+class FromClause(Conditions[F]):
     """A reader of what a query reads, over the inputs with a rule book."""
 
     def __init__(
         self,
         inputs: Sequence[Input],
-        rules: Rules,
+        rules: Rules[F],
         allowed: Sequence[str] = (),
         functions: Mapping[str, str] | None = None,
     ) -> None:
@@ -58,7 +58,7 @@ class FromClause(Conditions):
         super().__init__(rules, allowed, functions)
         self._inputs = {source.name.lower(): source for source in inputs}
         # results of common table expressions and brackets; keeping the node reserves its id
-        self._known: dict[int, tuple[exp.Expr, Relation]] = {}
+        self._known: dict[int, tuple[exp.Expr, Relation[F]]] = {}
 
     def _with(self, node: exp.Expr, names: Names) -> Names:
         clause = node.args.get("with_")
@@ -76,9 +76,9 @@ class FromClause(Conditions):
         self,
         items: Sequence[exp.Expr],
         names: Names,
-        outer: Scope | None,
+        outer: Scope[F] | None,
         where: exp.Expr | None = None,
-    ) -> Scope:
+    ) -> Scope[F]:
         """Read a FROM clause, whose items after the first are joins.
 
         `where` is the condition of the WHERE clause.
@@ -122,9 +122,9 @@ class FromClause(Conditions):
         items: Sequence[exp.Expr],
         crossed: int,
         names: Names,
-        outer: Scope | None,
+        outer: Scope[F] | None,
         where: exp.Expr,
-    ) -> Scope:
+    ) -> Scope[F]:
         """Read relations; WHERE joins the last `crossed` in any order.
 
         These follow commas or CROSS JOIN, and are joined with the relation before them. A relation
@@ -143,7 +143,7 @@ class FromClause(Conditions):
         budget = iter(range(_MOST_JOINS))
         of_sources = [source.relation.ids for source in sources]
 
-        def joined(scope: Scope | None, left: Sequence[int]) -> Scope:
+        def joined(scope: Scope[F] | None, left: Sequence[int]) -> Scope[F]:
             """Return the scope joined with the rest, trying the linked relations in turn."""
             if scope is not None and not left:
                 return scope
@@ -177,7 +177,7 @@ class FromClause(Conditions):
             scope, relation=relation, tables=tables, visible=visible, outer=outer, names=names
         )
 
-    def _source(self, node: exp.Expr, names: Names, outer: Scope | None) -> Scope:
+    def _source(self, node: exp.Expr, names: Names, outer: Scope[F] | None) -> Scope[F]:
         """Read a relation of a FROM clause or a join."""
         joins = node.args.get("joins")
         if joins:
@@ -190,7 +190,7 @@ class FromClause(Conditions):
             scope = self._named(turn(scope, pivot), pivot)
         return scope
 
-    def _plain_source(self, node: exp.Expr, names: Names, outer: Scope | None) -> Scope:
+    def _plain_source(self, node: exp.Expr, names: Names, outer: Scope[F] | None) -> Scope[F]:
         if isinstance(node, exp.Table):
             return self._table(node, names, outer)
         if isinstance(node, exp.Values):
@@ -210,11 +210,11 @@ class FromClause(Conditions):
             return self._named(replace(scope.relation, columns=scope.visible), node)
         return scope
 
-    def _values(self, node: exp.Values) -> Relation:
+    def _values(self, node: exp.Values) -> Relation[F]:
         rows = [
             row.expressions if isinstance(row, exp.Tuple) else [row] for row in node.expressions
         ]
-        empty = Scope(Relation(()), [], ())
+        empty: Scope[F] = Scope(Relation(()), [], ())
         read = [[column_of(self._value(value, empty)) for value in row] for row in rows]
         made = []
         for number, values in enumerate(zip(*rows, strict=False)):
@@ -231,11 +231,11 @@ class FromClause(Conditions):
             )
         return Relation(tuple(made))
 
-    def _table(self, node: exp.Table, names: Names, outer: Scope | None) -> Scope:
+    def _table(self, node: exp.Table, names: Names, outer: Scope[F] | None) -> Scope[F]:
         self._only(node, {"this", "alias", "joins", "pivots"})
         if isinstance(node.this, exp.Anonymous):
             name = node.this.name.lower()
-            empty = Scope(Relation(()), [], ())
+            empty: Scope[F] = Scope(Relation(()), [], ())
             for argument in node.this.expressions:
                 self._value(argument, empty)
             if name not in spark_version.TABLE_FUNCTIONS:
@@ -275,7 +275,7 @@ class FromClause(Conditions):
         relation = replace(relation, fact=self._rules.base(source, relation))
         return self._named(relation, node)
 
-    def _pivoted(self, scope: Scope, node: exp.Expr) -> Relation:
+    def _pivoted(self, scope: Scope[F], node: exp.Expr) -> Relation[F]:
         """Return the groups of PIVOT, by all columns that it does not name, and its aggregates."""
         fields = node.args["fields"]
         if scope.is_open or len(fields) != 1 or not isinstance(fields[0], exp.In):
@@ -315,7 +315,7 @@ class FromClause(Conditions):
         ]
         return Relation((*keys, *columns), scope.relation.fact, (ids,))
 
-    def _unpivoted(self, scope: Scope, node: exp.Expr) -> Relation:
+    def _unpivoted(self, scope: Scope[F], node: exp.Expr) -> Relation[F]:
         """Return the rows of UNPIVOT: one for each named column, with the other columns."""
         unknown = dialect.refused(node, "HW_NOT_UNDERSTOOD", "unpivot is not analysed")
         (field,) = node.args["fields"]
@@ -343,13 +343,13 @@ class FromClause(Conditions):
         unique = [key | {name.id} for key in scope.relation.unique if key <= ids and is_each_once]
         return Relation((*kept, name, value), scope.relation.fact, tuple(unique))
 
-    def _place_of(self, node: exp.Column, scope: Scope) -> tuple[int, str]:
+    def _place_of(self, node: exp.Column, scope: Scope[F]) -> tuple[int, str]:
         found = self._find(node, scope)
         if found is None or not found[1]:
             raise self._unknown(node)
         return found[0].id, found[0].name.lower()
 
-    def _common(self, query: exp.CTE | exp.Subquery, names: Names) -> Relation:
+    def _common(self, query: exp.CTE | exp.Subquery, names: Names) -> Relation[F]:
         """Read a common table expression, or a subquery without outer columns, once."""
         known = self._known.get(id(query.this))
         if known is not None:
@@ -358,7 +358,7 @@ class FromClause(Conditions):
         self._known[id(query.this)] = query.this, relation
         return relation
 
-    def _read_again(self, relation: Relation) -> Relation:
+    def _read_again(self, relation: Relation[F]) -> Relation[F]:
         """Return the relation as another reading, with new columns."""
         numbers: dict[int, int] = {}
         readings: dict[int, int] = {}
@@ -382,7 +382,7 @@ class FromClause(Conditions):
             fact = self._rules.renumbered(fact, number)
         return Relation(tuple(columns), fact, unique, unique_if_filled)
 
-    def _named(self, relation: Relation, node: exp.Expr) -> Scope:
+    def _named(self, relation: Relation[F], node: exp.Expr) -> Scope[F]:
         alias = node.args.get("alias")
         if isinstance(alias, exp.TableAlias):
             if not relation.columns and alias.columns:
@@ -396,14 +396,14 @@ class FromClause(Conditions):
 
     def _join(
         self,
-        left: Scope,
-        right: Scope,
+        left: Scope[F],
+        right: Scope[F],
         side: Side,
         join: exp.Join | None,
         names: Names,
         known: Sequence[Equal] = (),
         where: exp.Expr | None = None,
-    ) -> Scope:
+    ) -> Scope[F]:
         """Join two scopes; `known` are equalities of WHERE, which joins as ON does."""
         assert join is not None
         if side in ("left", "full"):
@@ -461,7 +461,7 @@ class FromClause(Conditions):
         return scope
 
     def _merged(
-        self, shared: Sequence[tuple[Column, Column]], side: Side, fact: Any
+        self, shared: Sequence[tuple[Column, Column]], side: Side, fact: F | None
     ) -> list[Column]:
         merged = []
         for one, other in shared:
@@ -474,7 +474,9 @@ class FromClause(Conditions):
                 merged.append(other if side == "right" else one)
         return merged
 
-    def _shared(self, left: Scope, right: Scope, join: exp.Join) -> list[tuple[Column, Column]]:
+    def _shared(
+        self, left: Scope[F], right: Scope[F], join: exp.Join
+    ) -> list[tuple[Column, Column]]:
         if join.args.get("method") == "NATURAL":
             if left.is_open or right.is_open:
                 raise self._unknown(join)
@@ -496,8 +498,8 @@ class FromClause(Conditions):
         return found[0]
 
     def _lateral(
-        self, scope: Scope, node: exp.Lateral, names: Names, side: Side, is_traced: bool = True
-    ) -> Scope:
+        self, scope: Scope[F], node: exp.Lateral, names: Names, side: Side, is_traced: bool = True
+    ) -> Scope[F]:
         """Read LATERAL in a FROM clause: a subquery, or a generator."""
         if side not in ("inner", "left"):
             raise self._unknown(node)
@@ -529,7 +531,7 @@ class FromClause(Conditions):
     def _generated(
         self,
         node: exp.Expr,
-        scope: Scope,
+        scope: Scope[F],
         names: Sequence[str],
         is_outer: bool = False,
         is_traced: bool = True,
@@ -553,7 +555,7 @@ class FromClause(Conditions):
             scope.relation = ruled(scope.relation, self._row_rules.generated, ids, view)
         return columns
 
-    def _types_of_elements(self, node: exp.Expr, scope: Scope) -> tuple[str, ...] | None:
+    def _types_of_elements(self, node: exp.Expr, scope: Scope[F]) -> tuple[str, ...] | None:
         """Return the types of what EXPLODE or POSEXPLODE makes of an array or a map, if known."""
         function = dialect.name_of(node).removesuffix("_outer")
         if function not in ("explode", "posexplode") or len(node.expressions) != 1:
@@ -638,14 +640,14 @@ def _side(join: exp.Join) -> Side:
     return sides.get(side, "inner")
 
 
-def _turned(pair: Equal, left: Relation) -> Equal:
+def _turned(pair: Equal, left: Relation[object]) -> Equal:
     """Return the equality with the column of the left relation, if any, on the left."""
     if pair.left.id not in left.ids and pair.right.id in left.ids:
         return Equal(pair.right, pair.left, pair.is_null_safe)
     return pair
 
 
-def _renamed(relation: Relation, alias: exp.Expr) -> Relation:
+def _renamed(relation: Relation[F], alias: exp.Expr) -> Relation[F]:
     """Return the relation with the names of the alias's column list, if it has one."""
     names = [name.name for name in alias.args.get("columns") or []]
     if not names:

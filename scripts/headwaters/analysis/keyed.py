@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from sqlglot import exp
 
@@ -56,6 +56,9 @@ class OfOuter:
     is_reached: bool = False
 
 
+KeyedFact = Local | OfOuter
+
+
 def _refuse(node: exp.Expr, reason: str, remedy: str = "") -> NoReturn:
     raise dialect.refused(node, "HW_ACROSS_KEYS", reason, remedy)
 
@@ -89,7 +92,7 @@ class KeyedRules:
             if source.is_followed:
                 self._through_input.setdefault(source.source, source.name)
 
-    def base(self, source: Input, relation: Relation) -> Local | None:
+    def base(self, source: Input, relation: Relation[KeyedFact]) -> Local | None:
         """Return the key columns of an input, or the columns that lead to it."""
         if not source.is_followed:
             return None
@@ -109,31 +112,31 @@ class KeyedRules:
         through = self._through_input.get(source.via, "")
         return Local((through, *(name.lower() for name in source.on.values())), (carriers,))
 
-    def filtered(self, relation: Relation, equal: Sequence[Equal], node: exp.Expr) -> Any:
+    def filtered(
+        self, relation: Relation[KeyedFact], equal: Sequence[Equal], node: exp.Expr
+    ) -> KeyedFact:
         """Take any condition; the columns that it equates carry the key as well."""
-        if isinstance(relation.fact, OfOuter):
-            return relation.fact
-        return _equated(relation.fact, equal)
+        fact = relation.followed_fact
+        return fact if isinstance(fact, OfOuter) else _equated(fact, equal)
 
     def joined(
         self,
         side: Side,
-        left: Relation,
-        right: Relation,
+        left: Relation[KeyedFact],
+        right: Relation[KeyedFact],
         equal: Sequence[Equal],
         node: exp.Expr,
-    ) -> Any:
+    ) -> KeyedFact:
         """Take a join that equates the keys, or one with a lookup that adds no further rows."""
         if isinstance(left.fact, OfOuter) or isinstance(right.fact, OfOuter):
-            if (left.fact is None or isinstance(left.fact, OfOuter)) and (
-                right.fact is None or isinstance(right.fact, OfOuter)
-            ):
+            if not isinstance(left.fact, Local) and not isinstance(right.fact, Local):
                 return _of_outer(left.fact, right.fact)
             _refuse(node, "one side is compared with the outer query and the other is not", _SPANS)
         if side == "right":
             turned = [Equal(pair.right, pair.left, pair.is_null_safe) for pair in equal]
             return self.joined("left", right, left, turned, node)
         if left.fact is None:
+            assert right.fact is not None
             if side == "inner":
                 return _equated(right.fact, equal)
             _refuse(
@@ -146,7 +149,7 @@ class KeyedRules:
                 _refuse(node, "full join keeps rows of a lookup, whatever the keys", _SPANS)
             return _equated(left.fact, equal) if side == "inner" else left.fact
         if left.fact.space != right.fact.space:
-            return self._through(side, left, right, equal, node)
+            return self._through(side, left.fact, right.fact, equal, node)
         if side == "inner":
             both = Local(left.fact.space, left.fact.groups + right.fact.groups)
             return _equated(both, equal)
@@ -160,23 +163,18 @@ class KeyedRules:
         return left.fact
 
     def _through(
-        self,
-        side: Side,
-        left: Relation,
-        right: Relation,
-        equal: Sequence[Equal],
-        node: exp.Expr,
+        self, side: Side, left: Local, right: Local, equal: Sequence[Equal], node: exp.Expr
     ) -> Local:
         """Join a relation of the key with one that is reached `via` it."""
-        if left.fact.space:
-            if right.fact.space or side != "inner":
+        if left.space:
+            if right.space or side != "inner":
                 _refuse(node, "it joins what is reached by other columns than the key", _SPANS)
             turned = [Equal(pair.right, pair.left, pair.is_null_safe) for pair in equal]
             return self._through("inner", right, left, turned, node)
         if side == "full":
             _refuse(node, "full join keeps rows that no key reaches", _SPANS)
-        name, *on = right.fact.space
-        reached = self._one(right.fact, node)
+        name, *on = right.space
+        reached = self._one(right, node)
         rows: set[int] | None = None
         for shared, carriers in zip(on, reached, strict=True):
             found = {
@@ -196,93 +194,102 @@ class KeyedRules:
                 "of the input that it goes through",
                 "Join by the columns that on= names, as they are",
             )
-        return left.fact if side != "inner" else _equated(left.fact, equal)
+        return left if side != "inner" else _equated(left, equal)
 
-    def grouped(self, relation: Relation, keys: Sequence[Column] | None, node: exp.Expr) -> Any:
+    def grouped(
+        self, relation: Relation[KeyedFact], keys: Sequence[Column] | None, node: exp.Expr
+    ) -> KeyedFact:
         """Take GROUP BY with every part of the key."""
-        if isinstance(relation.fact, OfOuter):
-            return relation.fact
+        fact = relation.followed_fact
+        if isinstance(fact, OfOuter):
+            return fact
         if keys is None:
             _refuse(node, "an aggregate over all rows, of every key", _SPANS)
-        return self._within(relation, {key.id for key in keys}, node, "GROUP BY lacks")
+        return self._within(fact, {key.id for key in keys}, node, "GROUP BY lacks")
 
     def aggregated(self, name: str, weight: Weight, is_plain: bool, node: exp.Expr) -> Weight:
         """Take any aggregate over the rows of a group."""
         return Weight.PLAIN
 
-    def having(self, relation: Relation, node: exp.Expr) -> Any:
+    def having(self, relation: Relation[KeyedFact], node: exp.Expr) -> KeyedFact:
         """Take any condition."""
-        return relation.fact
+        return relation.followed_fact
 
-    def windowed(self, relation: Relation, partition: Sequence[Column], node: exp.Expr) -> Any:
+    def windowed(
+        self, relation: Relation[KeyedFact], partition: Sequence[Column], node: exp.Expr
+    ) -> KeyedFact:
         """Take PARTITION BY with every part of the key."""
-        if not isinstance(relation.fact, OfOuter):
+        fact = relation.followed_fact
+        if not isinstance(fact, OfOuter):
             ids = {column.id for column in partition}
-            self._within(relation, ids, node, "PARTITION BY lacks")
-        return relation.fact
+            self._within(fact, ids, node, "PARTITION BY lacks")
+        return fact
 
-    def chosen(self, relation: Relation, name: str) -> Any | None:
+    def chosen(self, relation: Relation[KeyedFact], name: str) -> KeyedFact | None:
         """Return the fact for rows of the key: a run computes all of them, or none.
 
         A row that a `via` reaches may belong to several keys, and a run may compute one of them.
         """
-        fact = relation.fact
+        fact = relation.followed_fact
         reached = fact.is_reached if isinstance(fact, OfOuter) else bool(fact.space)
         return fact if self._follows_ties and not reached else None
 
-    def distinct(self, relation: Relation, node: exp.Expr) -> Any:
+    def distinct(self, relation: Relation[KeyedFact], node: exp.Expr) -> KeyedFact:
         """Take distinct rows that include the key."""
-        if isinstance(relation.fact, OfOuter):
-            return relation.fact
-        return self._within(relation, set(relation.ids), node, "DISTINCT rows lack")
+        fact = relation.followed_fact
+        if isinstance(fact, OfOuter):
+            return fact
+        return self._within(fact, set(relation.ids), node, "DISTINCT rows lack")
 
-    def projected(self, relation: Relation, node: exp.Expr) -> Any:
+    def projected(self, relation: Relation[KeyedFact], node: exp.Expr) -> KeyedFact:
         """Keep the selected columns that carry the key."""
-        if isinstance(relation.fact, OfOuter):
-            return relation.fact
+        fact = relation.followed_fact
+        if isinstance(fact, OfOuter):
+            return fact
         ids = relation.ids
-        groups = tuple(tuple(part & ids for part in group) for group in relation.fact.groups)
-        return replace(relation.fact, groups=groups)
+        groups = tuple(tuple(part & ids for part in group) for group in fact.groups)
+        return replace(fact, groups=groups)
 
-    def limited(self, relation: Relation, node: exp.Expr) -> Any:
+    def limited(self, relation: Relation[KeyedFact], node: exp.Expr) -> KeyedFact:
         """Take a limit only over rows of the outer row's key."""
-        if not isinstance(relation.fact, OfOuter):
+        fact = relation.followed_fact
+        if not isinstance(fact, OfOuter):
             _refuse(node, "which rows are within the limit depends on rows of other keys", _SPANS)
-        return relation.fact
+        return fact
 
     def united(
         self,
         operator: Operator,
-        left: Relation,
-        right: Relation,
+        left: Relation[KeyedFact],
+        right: Relation[KeyedFact],
         columns: Sequence[Column],
         node: exp.Expr,
-    ) -> Any:
+    ) -> KeyedFact:
         """Take branches that carry the key in the same column."""
-        facts = (left.fact, right.fact)
-        if all(fact is None or isinstance(fact, OfOuter) for fact in facts):
-            return _of_outer(*facts)
-        if any(isinstance(fact, OfOuter) for fact in facts):
+        if not isinstance(left.fact, Local) and not isinstance(right.fact, Local):
+            return _of_outer(left.fact, right.fact)
+        if isinstance(left.fact, OfOuter) or isinstance(right.fact, OfOuter):
             _refuse(
                 node, "one branch is compared with the outer query and the other is not", _SPANS
             )
+        branches = [(r.fact, r.columns) for r in (left, right) if isinstance(r.fact, Local)]
         if left.fact is None or right.fact is None:
             is_kept = operator.startswith("except") and left.fact is not None
             if operator.startswith("intersect") or is_kept:
-                return self._shared([r for r in (left, right) if r.fact], columns, node)
+                return self._shared(branches, columns, node)
             _refuse(node, f"{operator} with rows that are there whatever the keys", _SPANS)
         if left.fact.space != right.fact.space:
             _refuse(node, "the branches are reached by different columns", _SPANS)
-        return self._shared([left, right], columns, node)
+        return self._shared(branches, columns, node)
 
     def nested(
         self,
-        outer: Relation,
-        inner: Relation,
+        outer: Relation[KeyedFact],
+        inner: Relation[KeyedFact],
         how: How,
         tested: Sequence[Column | None],
         node: exp.Expr,
-    ) -> Any:
+    ) -> KeyedFact | None:
         """Take a subquery over rows of the outer row's key."""
         if isinstance(inner.fact, OfOuter):
             return outer.fact
@@ -308,7 +315,7 @@ class KeyedRules:
             remedy = "Use not exists, and equate the keys in its WHERE clause"
         _refuse(node, "the subquery looks at rows of other keys", remedy)
 
-    def renumbered(self, fact: Any, number: Callable[[int], int]) -> Any:
+    def renumbered(self, fact: KeyedFact, number: Callable[[int], int]) -> KeyedFact:
         """Return the fact with renumbered carriers."""
         if isinstance(fact, OfOuter):
             return fact
@@ -318,32 +325,37 @@ class KeyedRules:
             tuple((frozenset(map(number, pair)), number(merged)) for pair, merged in fact.merged),
         )
 
-    def either(self, relation: Relation, ids: Sequence[int]) -> int | None:
+    def either(self, relation: Relation[KeyedFact], ids: Sequence[int]) -> int | None:
         """Return the column that a full join with equal keys has merged."""
         if not isinstance(relation.fact, Local):
             return None
         return dict(relation.fact.merged).get(frozenset(ids))
 
     def correlated(
-        self, outer: Relation, inner: Relation, equal: Sequence[Equal], node: exp.Expr
-    ) -> Any:
+        self,
+        outer: Relation[KeyedFact],
+        inner: Relation[KeyedFact],
+        equal: Sequence[Equal],
+        node: exp.Expr,
+    ) -> KeyedFact:
         """Take a WHERE clause that equates the whole key with the outer row's."""
-        if isinstance(inner.fact, OfOuter) or not isinstance(outer.fact, Local):
-            return inner.fact
-        if outer.fact.space or len(outer.fact.groups) != 1 or len(inner.fact.groups) != 1:
-            return inner.fact
-        mine, theirs = outer.fact.groups[0], inner.fact.groups[0]
-        if not inner.fact.space:
+        around, fact = outer.fact, inner.followed_fact
+        if isinstance(fact, OfOuter) or not isinstance(around, Local):
+            return fact
+        if around.space or len(around.groups) != 1 or len(fact.groups) != 1:
+            return fact
+        mine, theirs = around.groups[0], fact.groups[0]
+        if not fact.space:
             if all(_has_pair(equal, own, other) for own, other in zip(mine, theirs, strict=True)):
                 return OfOuter()
-            return inner.fact
+            return fact
         try:
-            self._through("semi", outer, inner, equal, node)
+            self._through("semi", around, fact, equal, node)
         except Refused:
-            return inner.fact
+            return fact
         return OfOuter(is_reached=True)
 
-    def check(self, relation: Relation, node: exp.Expr) -> None:
+    def check(self, relation: Relation[KeyedFact], node: exp.Expr) -> None:
         """Check that the query selects the key under the model's names. Raises Refused."""
         if not isinstance(relation.fact, Local):
             _refuse(node, "it reads no affected() input")
@@ -365,35 +377,38 @@ class KeyedRules:
             _refuse(node, "inputs meet here whose keys no condition has equated", _SPANS)
         return fact.groups[0]
 
-    def _within(self, relation: Relation, ids: set[int], node: exp.Expr, lacks: str) -> Local:
-        group = self._one(relation.fact, node)
+    def _within(self, fact: Local, ids: set[int], node: exp.Expr, lacks: str) -> Local:
+        group = self._one(fact, node)
         parts = tuple(part & frozenset(ids) for part in group)
-        names = self.key if not relation.fact.space else relation.fact.space[1:]
+        names = self.key if not fact.space else fact.space[1:]
         missing = [name for name, part in zip(names, parts, strict=True) if not part]
         if missing:
             _refuse(node, f"{lacks} the key ({', '.join(missing)})", _SPANS)
-        return Local(relation.fact.space, (parts,))
+        return Local(fact.space, (parts,))
 
     def _shared(
-        self, branches: Sequence[Relation], columns: Sequence[Column], node: exp.Expr
+        self,
+        branches: Sequence[tuple[Local, Sequence[Column]]],
+        columns: Sequence[Column],
+        node: exp.Expr,
     ) -> Local:
         """Return the key by the positions of the columns that carry it in every branch."""
-        groups = [self._one(branch.fact, node) for branch in branches]
+        groups = [self._one(fact, node) for fact, _ in branches]
         parts: list[frozenset[int]] = []
         for number in range(len(groups[0])):
             places = [
                 place
                 for place in range(len(columns))
                 if all(
-                    branch.columns[place].id in group[number]
-                    for branch, group in zip(branches, groups, strict=True)
+                    own[place].id in group[number]
+                    for (_, own), group in zip(branches, groups, strict=True)
                 )
-                and len({branch.columns[place].type for branch in branches}) == 1
+                and len({own[place].type for _, own in branches}) == 1
             ]
             if not places:
                 _refuse(node, "the branches do not give the key in the same column", _SPANS)
             parts.append(frozenset(columns[place].id for place in places))
-        return Local(branches[0].fact.space, (tuple(parts),))
+        return Local(branches[0][0].space, (tuple(parts),))
 
 
 def _of_outer(*facts: OfOuter | None) -> OfOuter:

@@ -90,7 +90,7 @@ class OfRow:
     tokens: frozenset[int] = frozenset()
 
 
-_Fact = Traced | OfRow
+TracedFact = Traced | OfRow
 
 _SPANS = (
     "Compute what spans all rows in a model of its own, or equate its columns with those of the "
@@ -126,7 +126,7 @@ class TracedRules:
     across: set[str] = field(default_factory=set)
     _depends_on_roles: bool = False
 
-    def base(self, source: Input, relation: Relation) -> Traced:
+    def base(self, source: Input, relation: Relation[TracedFact]) -> Traced:
         """Trace every column of an input, followed or not."""
         number = next(_numbers)
         names = {c.id: f"\x01{number}\x01.{_quoted(c.name)}" for c in relation.columns}
@@ -137,22 +137,22 @@ class TracedRules:
         lead = Lead(source.name, number, _quoted(f"hw_changed:{source.name}"))
         return Traced(parts, names, leads=(lead,), tokens=self._token())
 
-    def narrowed(self, relation: Relation, texts: Iterable[str]) -> _Fact:
+    def narrowed(self, relation: Relation[TracedFact], texts: Iterable[str]) -> TracedFact:
         """Add conditions on single rows, as far as their columns are traced."""
-        fact: _Fact = relation.fact
+        fact = relation.followed_fact
         if isinstance(fact, OfRow):
             return fact
         known = (_named(text, fact.names) for text in texts)
         return _with(fact, [text for text in known if text is not None])
 
-    def linked(self, relation: Relation, texts: Sequence[str]) -> _Fact:
+    def linked(self, relation: Relation[TracedFact], texts: Sequence[str]) -> TracedFact:
         """Note the conditions for the next join."""
-        fact: _Fact = relation.fact
+        fact = relation.followed_fact
         return fact if isinstance(fact, OfRow) else replace(fact, links=tuple(texts))
 
-    def computed(self, relation: Relation, column: int, text: str) -> _Fact:
+    def computed(self, relation: Relation[TracedFact], column: int, text: str) -> TracedFact:
         """Trace a column that is computed from one row."""
-        fact: _Fact = relation.fact
+        fact = relation.followed_fact
         if isinstance(fact, OfRow):
             return fact
         known = _named(text, fact.names)
@@ -162,9 +162,11 @@ class TracedRules:
             return replace(fact, others=fact.others | {column}) if may_be else fact
         return replace(fact, names={**fact.names, column: known})
 
-    def generated(self, relation: Relation, columns: Sequence[int], text: str) -> _Fact:
+    def generated(
+        self, relation: Relation[TracedFact], columns: Sequence[int], text: str
+    ) -> TracedFact:
         """Trace columns that LATERAL VIEW makes of one row: the same view over the changed rows."""
-        fact: _Fact = relation.fact
+        fact = relation.followed_fact
         content = None if isinstance(fact, OfRow) else _named(text, fact.names)
         if isinstance(fact, OfRow) or content is None:
             return fact
@@ -174,19 +176,20 @@ class TracedRules:
         part = number, f"{_VIEW}{content} \x01{number}\x01 as {listed}"
         return replace(fact, parts=(*fact.parts, part), names={**fact.names, **names})
 
-    def filtered(self, relation: Relation, equal: Sequence[Equal], node: exp.Expr) -> _Fact:
+    def filtered(
+        self, relation: Relation[TracedFact], equal: Sequence[Equal], node: exp.Expr
+    ) -> TracedFact:
         """Take any condition; `narrowed` adds it to the fact."""
-        fact: _Fact = relation.fact
-        return fact
+        return relation.followed_fact
 
     def joined(
         self,
         side: Side,
-        left: Relation,
-        right: Relation,
+        left: Relation[TracedFact],
+        right: Relation[TracedFact],
         equal: Sequence[Equal],
         node: exp.Expr,
-    ) -> _Fact:
+    ) -> TracedFact:
         """Trace the rows that stay, joined by the equated columns."""
         if side == "right":
             turned = [Equal(pair.right, pair.left, pair.is_null_safe) for pair in equal]
@@ -247,7 +250,9 @@ class TracedRules:
         ]
         return _union(list(zip(facts, names, strict=True)), list(both.names), tokens)
 
-    def grouped(self, relation: Relation, keys: Sequence[Column] | None, node: exp.Expr) -> _Fact:
+    def grouped(
+        self, relation: Relation[TracedFact], keys: Sequence[Column] | None, node: exp.Expr
+    ) -> TracedFact:
         """Take grouping columns if at least one is made of single rows."""
         ids = {key.id for key in keys or []}
         return self._kept(relation, ids, node, _NO_GROUP)
@@ -256,15 +261,16 @@ class TracedRules:
         """Take any aggregate over the rows of a group."""
         return Weight.PLAIN
 
-    def having(self, relation: Relation, node: exp.Expr) -> _Fact:
+    def having(self, relation: Relation[TracedFact], node: exp.Expr) -> TracedFact:
         """Take any condition, because a group depends on its own rows."""
-        fact: _Fact = relation.fact
-        return fact
+        return relation.followed_fact
 
-    def windowed(self, relation: Relation, partition: Sequence[Column], node: exp.Expr) -> _Fact:
+    def windowed(
+        self, relation: Relation[TracedFact], partition: Sequence[Column], node: exp.Expr
+    ) -> TracedFact:
         """Take a window; a row depends on its whole partition."""
         ids = {column.id for column in partition}
-        fact: _Fact = relation.fact
+        fact = relation.followed_fact
         kept = self._kept(relation, ids, node, _NO_PARTITION)
         if isinstance(fact, OfRow) or isinstance(kept, OfRow) or not fact.leads:
             return kept
@@ -277,7 +283,7 @@ class TracedRules:
         chosen = tuple(texts & within for texts in fact.chosen)
         return replace(_spread(fact, kept), tokens=tokens, chosen=chosen)
 
-    def chosen(self, relation: Relation, name: str) -> Traced | None:
+    def chosen(self, relation: Relation[TracedFact], name: str) -> Traced | None:
         """Note the columns of the partition or of the group within which rows tie.
 
         A run computes all rows of a traced key or none, from one statement. So if the key of the
@@ -287,25 +293,25 @@ class TracedRules:
         After `windowed` and `grouped` the traced columns are those of the partition or the group.
         With windows, a partition is not what is traced, and a limit chooses among all rows.
         """
-        fact: _Fact = relation.fact
+        fact = relation.followed_fact
         if not self.follows_ties or self.windows or name == "limit" or isinstance(fact, OfRow):
             return None
         return replace(fact, chosen=(*fact.chosen, frozenset(fact.names.values())))
 
-    def distinct(self, relation: Relation, node: exp.Expr) -> _Fact:
+    def distinct(self, relation: Relation[TracedFact], node: exp.Expr) -> TracedFact:
         """Take DISTINCT, because equal rows have equal values."""
         return self._kept(relation, relation.ids, node, "no column is made of single rows")
 
-    def projected(self, relation: Relation, node: exp.Expr) -> _Fact:
+    def projected(self, relation: Relation[TracedFact], node: exp.Expr) -> TracedFact:
         """Keep the selected columns."""
-        fact: _Fact = relation.fact
+        fact = relation.followed_fact
         if isinstance(fact, OfRow):
             return fact
         return replace(_only(fact, relation.ids), unspread=(), partitions=frozenset())
 
-    def limited(self, relation: Relation, node: exp.Expr) -> _Fact:
+    def limited(self, relation: Relation[TracedFact], node: exp.Expr) -> TracedFact:
         """Take a limit only over rows that are equated with the outer row."""
-        fact: _Fact = relation.fact
+        fact = relation.followed_fact
         if isinstance(fact, Traced) and fact.leads:
             _refuse(node, "which rows are within the limit depends on all of them")
         return fact
@@ -313,11 +319,11 @@ class TracedRules:
     def united(
         self,
         operator: Operator,
-        left: Relation,
-        right: Relation,
+        left: Relation[TracedFact],
+        right: Relation[TracedFact],
         columns: Sequence[Column],
         node: exp.Expr,
-    ) -> _Fact:
+    ) -> TracedFact:
         """Trace the columns that every branch makes of single rows."""
         facts = [_fact(left), _fact(right)]
         tokens = frozenset[int]().union(*(fact.tokens for fact in facts))
@@ -347,12 +353,12 @@ class TracedRules:
 
     def nested(
         self,
-        outer: Relation,
-        inner: Relation,
+        outer: Relation[TracedFact],
+        inner: Relation[TracedFact],
         how: How,
         tested: Sequence[Column | None],
         node: exp.Expr,
-    ) -> _Fact:
+    ) -> TracedFact:
         """Trace the outer rows that compare with a changed row of the subquery."""
         fact, of = _fact(outer), _fact(inner)
         tokens = fact.tokens | of.tokens
@@ -377,7 +383,7 @@ class TracedRules:
             leads += _nested(of, [f"{of.names[inner.columns[0].id]} is null"])
         return replace(fact, leads=fact.leads + leads, tokens=tokens)
 
-    def renumbered(self, fact: _Fact, number: Callable[[int], int]) -> _Fact:
+    def renumbered(self, fact: TracedFact, number: Callable[[int], int]) -> TracedFact:
         """Return the fact of another reading, with new parts and tokens."""
         if isinstance(fact, OfRow):
             return fact
@@ -389,14 +395,18 @@ class TracedRules:
             others=frozenset(map(number, fact.others)),
         )
 
-    def either(self, relation: Relation, ids: Sequence[int]) -> None:
+    def either(self, relation: Relation[TracedFact], ids: Sequence[int]) -> None:
         """Return None: coalesced columns are not traced."""
 
     def correlated(
-        self, outer: Relation, inner: Relation, equal: Sequence[Equal], node: exp.Expr
-    ) -> _Fact:
+        self,
+        outer: Relation[TracedFact],
+        inner: Relation[TracedFact],
+        equal: Sequence[Equal],
+        node: exp.Expr,
+    ) -> TracedFact:
         """Trace a subquery whose WHERE clause equates its columns with those of the outer row."""
-        fact: _Fact = inner.fact
+        fact = inner.followed_fact
         if isinstance(fact, OfRow) or not isinstance(outer.fact, Traced):
             return fact
         conditions = _compared(equal, outer.fact, fact)
@@ -404,7 +414,9 @@ class TracedRules:
             return replace(fact, links=())
         return OfRow(_nested(fact, conditions), fact.tokens)
 
-    def leads_of(self, relation: Relation, key: Sequence[str], node: exp.Expr) -> dict[str, str]:
+    def leads_of(
+        self, relation: Relation[TracedFact], key: Sequence[str], node: exp.Expr
+    ) -> dict[str, str]:
         """Return for each followed input the query of the affected keys. Raises Refused.
 
         A query reads `hw_changed:<input>`, the changed rows with their old and new values, and
@@ -431,7 +443,7 @@ class TracedRules:
             _refuse(node, "not every followed input leads to columns of the result")
         return {name: "\nunion all\n".join(queries) for name, queries in found.items()}
 
-    def key_of(self, relation: Relation) -> list[Column]:
+    def key_of(self, relation: Relation[TracedFact]) -> list[Column]:
         """Return the columns of the result that are made of single rows and have a unique name.
 
         If rows tie, these are the columns that have one value in all rows that depend on a choice.
@@ -453,9 +465,11 @@ class TracedRules:
         self.required.add(token)
         return frozenset([token])
 
-    def _kept(self, relation: Relation, ids: Collection[int], node: exp.Expr, lacks: str) -> _Fact:
+    def _kept(
+        self, relation: Relation[TracedFact], ids: Collection[int], node: exp.Expr, lacks: str
+    ) -> TracedFact:
         """Return the fact with these columns alone."""
-        fact: _Fact = relation.fact
+        fact = relation.followed_fact
         if isinstance(fact, OfRow):
             return fact
         kept = _only(fact, ids)
@@ -555,13 +569,12 @@ def _union(
     return Traced((part,), names, (), leads, tokens, chosen=chosen)
 
 
-def _fact(relation: Relation) -> _Fact:
+def _fact(relation: Relation[TracedFact]) -> TracedFact:
     """Return the fact of a relation; an empty one for rows written in the query."""
-    fact: _Fact | None = relation.fact
-    return Traced((), {}) if fact is None else fact
+    return Traced((), {}) if relation.fact is None else relation.fact
 
 
-def _tested(tested: Sequence[Column | None], inner: Relation) -> list[Equal]:
+def _tested(tested: Sequence[Column | None], inner: Relation[TracedFact]) -> list[Equal]:
     """Return the columns that IN looks for with those of its subquery."""
     return [
         Equal(column, other, False)
@@ -580,7 +593,7 @@ def _only(fact: Traced, ids: Collection[int]) -> Traced:
     return replace(fact, names=names, others=fact.others & frozenset(ids))
 
 
-def _ids(*facts: _Fact) -> frozenset[int]:
+def _ids(*facts: TracedFact) -> frozenset[int]:
     """Return the ids of columns that have a name, or may have one."""
     traced = [fact for fact in facts if isinstance(fact, Traced)]
     return frozenset[int]().union(*(fact.names.keys() | fact.others for fact in traced))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from sqlglot import exp
 
@@ -60,13 +60,15 @@ class LinearRules:
         """Allow one aggregate of weighted sums at the top if `sums`."""
         self.sums = sums
 
-    def base(self, source: Input, relation: Relation) -> Linear | None:
+    def base(self, source: Input, relation: Relation[Linear]) -> Linear | None:
         """Return that a followed input is linear."""
         return Linear() if source.is_followed else None
 
-    def filtered(self, relation: Relation, equal: Sequence[Equal], node: exp.Expr) -> Linear:
+    def filtered(
+        self, relation: Relation[Linear], equal: Sequence[Equal], node: exp.Expr
+    ) -> Linear:
         """Take a condition on single rows."""
-        if relation.fact.is_summed:
+        if relation.followed_fact.is_summed:
             refuse(
                 "HW_NOT_A_SUM", node, "a condition on sums: a group that fails it now may meet it"
             )
@@ -75,8 +77,8 @@ class LinearRules:
     def joined(
         self,
         side: Side,
-        left: Relation,
-        right: Relation,
+        left: Relation[Linear],
+        right: Relation[Linear],
         equal: Sequence[Equal],
         node: exp.Expr,
     ) -> Linear:
@@ -87,7 +89,7 @@ class LinearRules:
                 node,
                 "both sides follow changes: rows that changed would meet each other, not all rows",
             )
-        if (left.fact or right.fact).is_summed:
+        if (left.fact or right.followed_fact).is_summed:
             refuse("HW_NOT_A_SUM", node, "a join above the sums")
         keeps = {"left": left, "right": right, "semi": left, "anti": left}.get(side)
         if side == "full" or (keeps is not None and not keeps.fact):
@@ -99,13 +101,15 @@ class LinearRules:
             )
         return Linear()
 
-    def grouped(self, relation: Relation, keys: Sequence[Column] | None, node: exp.Expr) -> Linear:
+    def grouped(
+        self, relation: Relation[Linear], keys: Sequence[Column] | None, node: exp.Expr
+    ) -> Linear:
         """Take one aggregate of weighted sums."""
         if not self.sums:
             refuse(
                 "HW_NOT_LINEAR", node, "a row of the result depends on several rows of the input"
             )
-        if relation.fact.is_summed:
+        if relation.followed_fact.is_summed:
             refuse("HW_NOT_A_SUM", node, "an aggregate above the sums")
         return Linear(is_summed=True)
 
@@ -127,36 +131,38 @@ class LinearRules:
             )
         return Weight.ODD
 
-    def having(self, relation: Relation, node: exp.Expr) -> NoReturn:
+    def having(self, relation: Relation[Linear], node: exp.Expr) -> NoReturn:
         """Refuse HAVING: a group exists as long as it has rows."""
         refuse(
             "HW_NOT_A_SUM", node, "a condition on sums: a group that fails it now may meet it later"
         )
 
-    def windowed(self, relation: Relation, partition: Sequence[Column], node: exp.Expr) -> NoReturn:
+    def windowed(
+        self, relation: Relation[Linear], partition: Sequence[Column], node: exp.Expr
+    ) -> NoReturn:
         """Refuse windows."""
         refuse("HW_NOT_LINEAR", node, "a window looks at other rows of the input")
 
-    def chosen(self, relation: Relation, name: str) -> None:
+    def chosen(self, relation: Relation[Linear], name: str) -> None:
         """Return None: a run computes single rows."""
 
-    def distinct(self, relation: Relation, node: exp.Expr) -> NoReturn:
+    def distinct(self, relation: Relation[Linear], node: exp.Expr) -> NoReturn:
         """Refuse DISTINCT: a row stays as long as one of its equals does."""
         refuse("HW_NOT_LINEAR", node, "distinct rows: whether a row stays depends on its equals")
 
-    def projected(self, relation: Relation, node: exp.Expr) -> Any:
+    def projected(self, relation: Relation[Linear], node: exp.Expr) -> Linear:
         """Take any select list."""
-        return relation.fact
+        return relation.followed_fact
 
-    def limited(self, relation: Relation, node: exp.Expr) -> NoReturn:
+    def limited(self, relation: Relation[Linear], node: exp.Expr) -> NoReturn:
         """Refuse limits."""
         refuse("HW_NOT_LINEAR", node, "which rows are within the limit depends on all of them")
 
     def united(
         self,
         operator: Operator,
-        left: Relation,
-        right: Relation,
+        left: Relation[Linear],
+        right: Relation[Linear],
         columns: Sequence[Column],
         node: exp.Expr,
     ) -> Linear:
@@ -176,8 +182,8 @@ class LinearRules:
 
     def nested(
         self,
-        outer: Relation,
-        inner: Relation,
+        outer: Relation[Linear],
+        inner: Relation[Linear],
         how: How,
         tested: Sequence[Column | None],
         node: exp.Expr,
@@ -193,17 +199,21 @@ class LinearRules:
         """Return the fact, which contains no ids."""
         return fact
 
-    def either(self, relation: Relation, ids: Sequence[int]) -> None:
+    def either(self, relation: Relation[Linear], ids: Sequence[int]) -> None:
         """Return None: coalesced columns play no part here."""
 
     def correlated(
-        self, outer: Relation, inner: Relation, equal: Sequence[Equal], node: exp.Expr
-    ) -> Any:
+        self,
+        outer: Relation[Linear],
+        inner: Relation[Linear],
+        equal: Sequence[Equal],
+        node: exp.Expr,
+    ) -> Linear:
         """Return the fact unchanged."""
-        return inner.fact
+        return inner.followed_fact
 
 
-def check_columns(relation: Relation, node: exp.Expr, keys: Sequence[str]) -> None:
+def check_columns(relation: Relation[Linear], node: exp.Expr, keys: Sequence[str]) -> None:
     """Check that the columns of a `signed_sum` are keys or additive measures. Raises Refused."""
     if not relation.fact or not relation.fact.is_summed:
         refuse("HW_NOT_A_SUM", node, "it sums nothing", "Use change_feed")

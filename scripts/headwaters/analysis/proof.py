@@ -28,7 +28,7 @@ def prove(
     unique_key: Sequence[str],
     allowed: Sequence[str] = (),
     functions: Mapping[str, str] | None = None,
-) -> Relation:
+) -> Relation[object]:
     """Return the relation of the query if the rules of its strategy prove it. Raises Refused.
 
     `sql` refers to the inputs by their `name`. `allowed` are the functions of
@@ -42,7 +42,7 @@ def prove(
 
 def prove_derived(
     derived: Mapping[str, str],
-    sums: Relation,
+    sums: Relation[object],
     allowed: Sequence[str] = (),
     functions: Mapping[str, str] | None = None,
 ) -> None:
@@ -76,7 +76,7 @@ def proven(
     allowed: Sequence[str] = (),
     functions: Mapping[str, str] | None = None,
     follows_ties: bool = False,
-) -> Relation:
+) -> Relation[object]:
     """Prove a parsed query, which stays unchanged. Raises Refused.
 
     With `follows_ties`, rows of one key may tie: a run that computes the key chooses among them.
@@ -85,9 +85,9 @@ def proven(
         keyed = next(source for source in inputs if source.key is not None)
         assert keyed.key is not None
         book = KeyedRules(sorted(keyed.key), inputs, follows_ties)
-        relation = Reader(inputs, book, allowed, functions).read(tree)
-        book.check(relation, tree)
-        return relation
+        local = Reader(inputs, book, allowed, functions).read(tree)
+        book.check(local, tree)
+        return local
     if rules == "whole":
         refuse_changing(dialect.walked(tree), inputs, allowed, functions)
         return Relation(())

@@ -15,6 +15,7 @@ from headwaters.analysis import dialect
 from headwaters.analysis.from_clause import FromClause
 from headwaters.analysis.relations import (
     Column,
+    F,
     Operator,
     Relation,
     new_id,
@@ -49,16 +50,16 @@ _OPERATORS: dict[tuple[type[exp.Expr], bool], Operator] = {
 }
 
 
-class Reader(FromClause):
+class Reader(FromClause[F]):
     """A reader of queries over the inputs with a rule book."""
 
-    def read(self, tree: exp.Query) -> Relation:
+    def read(self, tree: exp.Query) -> Relation[F]:
         """Return the relation of the query. Raises Refused."""
         relation = self._query(tree, Names({}), None)
         self._compared(relation.columns, tree)
         return relation
 
-    def _query(self, node: exp.Expr, names: Names, outer: Scope | None) -> Relation:
+    def _query(self, node: exp.Expr, names: Names, outer: Scope[F] | None) -> Relation[F]:
         names = self._with(node, names)
         if isinstance(node, exp.Select):
             return self._select(node, names, outer)
@@ -73,7 +74,7 @@ class Reader(FromClause):
             return self._values(node)
         raise self._unknown(node)
 
-    def _select(self, node: exp.Select, names: Names, outer: Scope | None) -> Relation:
+    def _select(self, node: exp.Select, names: Names, outer: Scope[F] | None) -> Relation[F]:
         self._only(node, _SELECT)
         sources = [node.args["from_"].this] if node.args.get("from_") else []
         where = node.args.get("where")
@@ -99,7 +100,7 @@ class Reader(FromClause):
             relation = replace(relation, unique=(*relation.unique, relation.ids))
         return self._limited(relation, scope, node)
 
-    def _limited(self, relation: Relation, scope: Scope, node: exp.Expr) -> Relation:
+    def _limited(self, relation: Relation[F], scope: Scope[F], node: exp.Expr) -> Relation[F]:
         """Apply LIMIT and OFFSET; `scope` resolves the names in the order."""
         clause = node.args.get("limit") or node.args.get("offset")
         if clause is None or (clause.expression.name.lower() == "all"):
@@ -111,7 +112,9 @@ class Reader(FromClause):
         self._total("limit", scope.relation, (*scope.relation.unique, *relation.unique), ids, node)
         return relation
 
-    def _set_operation(self, node: exp.SetOperation, names: Names, outer: Scope | None) -> Relation:
+    def _set_operation(
+        self, node: exp.SetOperation, names: Names, outer: Scope[F] | None
+    ) -> Relation[F]:
         self._only(
             node,
             {"with_", "this", "expression", "distinct", "order", "limit", "offset", "sort"},
@@ -144,7 +147,7 @@ class Reader(FromClause):
         relation = Relation(columns, fact, unique)
         return self._limited(relation, Scope(relation, [], columns), node)
 
-    def _grouped(self, scope: Scope, node: exp.Select) -> tuple[Column, ...]:
+    def _grouped(self, scope: Scope[F], node: exp.Select) -> tuple[Column, ...]:
         group = node.args.get("group")
         keys: list[tuple[exp.Expr, Column]] | None = None
         if group is not None:
@@ -197,7 +200,7 @@ class Reader(FromClause):
         group: exp.Group,
         keys: Sequence[tuple[exp.Expr, Column]],
         node: exp.Select,
-        scope: Scope,
+        scope: Scope[F],
     ) -> set[int]:
         """Return the columns that some grouping set lacks."""
         sets = sets_of(group)
@@ -227,7 +230,7 @@ class Reader(FromClause):
         }
 
     def _group_expressions(
-        self, group: exp.Group, node: exp.Select, scope: Scope
+        self, group: exp.Group, node: exp.Select, scope: Scope[F]
     ) -> Iterator[exp.Expr]:
         selected = [found.unalias() for found in node.expressions]
         if group.args.get("all"):
@@ -245,7 +248,7 @@ class Reader(FromClause):
         yield from self._resolved(dict.fromkeys(parts) if sets else parts, node, scope)
 
     def _resolved(
-        self, expressions: Iterable[exp.Expr], node: exp.Select, scope: Scope
+        self, expressions: Iterable[exp.Expr], node: exp.Select, scope: Scope[F]
     ) -> Iterator[exp.Expr]:
         """Yield GROUP BY expressions, with those that numbers and aliases stand for."""
         selected = [found.unalias() for found in node.expressions]
@@ -268,13 +271,13 @@ class Reader(FromClause):
             else:
                 yield found
 
-    def _as_column(self, node: exp.Expr, scope: Scope) -> Column:
+    def _as_column(self, node: exp.Expr, scope: Scope[F]) -> Column:
         """Return the column of a GROUP BY expression."""
         value = self._value(node, scope)
         self._plain(value, node, "a group by")
         return self._made(value, node, scope)
 
-    def _projected(self, scope: Scope, expressions: Sequence[exp.Expr]) -> tuple[Column, ...]:
+    def _projected(self, scope: Scope[F], expressions: Sequence[exp.Expr]) -> tuple[Column, ...]:
         columns: list[Column] = []
         if any(is_several_rows(found, scope.groups is not None) for found in expressions):
             # its position does not matter: windows are over the rows that it makes
@@ -301,7 +304,7 @@ class Reader(FromClause):
                     scope.aliases.setdefault(alias.lower(), (value, columns[-1]))
         return tuple(columns)
 
-    def _star(self, node: exp.Expr, scope: Scope) -> list[Column]:
+    def _star(self, node: exp.Expr, scope: Scope[F]) -> list[Column]:
         star = node if isinstance(node, exp.Star) else node.this
         self._only(star, {"except_"})
         columns: Sequence[Column] = scope.visible

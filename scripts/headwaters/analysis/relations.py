@@ -6,9 +6,16 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Generic, Literal, NamedTuple, Protocol, TypeVar, TypeVarTuple, runtime_checkable
 
 from sqlglot import exp
+
+# The class of the facts of a rule book. Relations never change, so they are covariant in it: a
+# `Relation[object]` may be of any rule book.
+F = TypeVar("F")
+F_co = TypeVar("F_co", covariant=True)
+# The arguments of a rule after the relation.
+Arguments = TypeVarTuple("Arguments")
 
 _ids = itertools.count(1)
 
@@ -108,7 +115,7 @@ Side = Literal["inner", "left", "right", "full", "semi", "anti"]
 
 
 @dataclass(frozen=True)
-class Relation:
+class Relation(Generic[F_co]):
     """The columns of a relation, and the fact of its rule book.
 
     `fact` is None if no followed input contributes. Each set of ids in `unique` identifies the
@@ -116,16 +123,22 @@ class Relation:
     """
 
     columns: tuple[Column, ...]
-    fact: Any = None
+    fact: F_co | None = None
     unique: tuple[frozenset[int], ...] = ()
     unique_if_filled: tuple[frozenset[int], ...] = ()
+
+    @property
+    def followed_fact(self) -> F_co:
+        """Return the fact of a followed relation, which is not None."""
+        assert self.fact is not None
+        return self.fact
 
     @property
     def ids(self) -> frozenset[int]:
         """Return the ids of the columns."""
         return frozenset(column.id for column in self.columns)
 
-    def kept(self, columns: Sequence[Column]) -> Relation:
+    def kept(self, columns: Sequence[Column]) -> Relation[F_co]:
         """Return the relation with its columns replaced by these."""
         ids = frozenset[int]().union(*({column.id} | column.whole for column in columns))
         return replace(
@@ -135,115 +148,118 @@ class Relation:
             unique_if_filled=tuple(key for key in self.unique_if_filled if key <= ids),
         )
 
-    def multiplied(self) -> Relation:
+    def multiplied(self) -> Relation[F_co]:
         """Return the relation without the keys of its rows."""
         return replace(self, unique=(), unique_if_filled=())
 
 
-class Rules(Protocol):
+class Rules(Protocol[F]):
     """A rule book: the requirements of each operator on facts, and the resulting fact.
 
-    A method raises Refused if no rule takes the operator. The reader calls it only for followed
-    relations (the fact is not None). In `base` and `joined`, one side may be constant.
+    A method raises Refused if no rule takes the operator. Except for `base` and `either`, the
+    reader calls it only for followed relations (the fact is not None). In `joined` and `united`,
+    one side may be constant; in `nested` and `correlated`, the outer relation may be.
     """
 
-    def base(self, source: Input, relation: Relation) -> Any:
-        """Return the fact of an input."""
+    def base(self, source: Input, relation: Relation[F]) -> F | None:
+        """Return the fact of an input; None if the rule book does not follow it."""
 
-    def filtered(self, relation: Relation, equal: Sequence[Equal], node: exp.Expr) -> Any:
+    def filtered(self, relation: Relation[F], equal: Sequence[Equal], node: exp.Expr) -> F:
         """Apply WHERE; `equal` are its equalities."""
 
     def joined(
         self,
         side: Side,
-        left: Relation,
-        right: Relation,
+        left: Relation[F],
+        right: Relation[F],
         equal: Sequence[Equal],
         node: exp.Expr,
-    ) -> Any:
+    ) -> F:
         """Apply a join; `equal` are conjuncts of its condition."""
 
-    def grouped(self, relation: Relation, keys: Sequence[Column] | None, node: exp.Expr) -> Any:
+    def grouped(self, relation: Relation[F], keys: Sequence[Column] | None, node: exp.Expr) -> F:
         """Apply GROUP BY these columns; None is one group of all rows."""
 
     def aggregated(self, name: str, weight: Weight, is_plain: bool, node: exp.Expr) -> Weight:
         """Return the weight of an aggregate; `is_plain` means without DISTINCT or FILTER."""
 
-    def having(self, relation: Relation, node: exp.Expr) -> Any:
+    def having(self, relation: Relation[F], node: exp.Expr) -> F:
         """Apply a filter over groups."""
 
-    def windowed(self, relation: Relation, partition: Sequence[Column], node: exp.Expr) -> Any:
+    def windowed(self, relation: Relation[F], partition: Sequence[Column], node: exp.Expr) -> F:
         """Apply a window that is partitioned by these columns."""
 
-    def chosen(self, relation: Relation, name: str) -> Any | None:
+    def chosen(self, relation: Relation[F], name: str) -> F | None:
         """Return the fact if each run may choose among rows that tie; None refuses.
 
         It may if a run computes all rows that depend on the choice, or none of them. `name` is the
         function, or limit.
         """
 
-    def distinct(self, relation: Relation, node: exp.Expr) -> Any:
+    def distinct(self, relation: Relation[F], node: exp.Expr) -> F:
         """Apply DISTINCT."""
 
-    def projected(self, relation: Relation, node: exp.Expr) -> Any:
+    def projected(self, relation: Relation[F], node: exp.Expr) -> F:
         """Apply a select list; `relation` already has the new columns."""
 
-    def limited(self, relation: Relation, node: exp.Expr) -> Any:
+    def limited(self, relation: Relation[F], node: exp.Expr) -> F:
         """Apply LIMIT or OFFSET."""
 
     def united(
         self,
         operator: Operator,
-        left: Relation,
-        right: Relation,
+        left: Relation[F],
+        right: Relation[F],
         columns: Sequence[Column],
         node: exp.Expr,
-    ) -> Any:
+    ) -> F:
         """Apply a set operation; `columns` are its output, in the order of both sides."""
 
     def nested(
         self,
-        outer: Relation,
-        inner: Relation,
+        outer: Relation[F],
+        inner: Relation[F],
         how: How,
         tested: Sequence[Column | None],
         node: exp.Expr,
-    ) -> Any:
+    ) -> F | None:
         """Apply a subquery in expressions of the outer relation.
 
         IN looks for `tested` in its columns, in order; None stands for other expressions.
         """
 
-    def renumbered(self, fact: Any, number: Callable[[int], int]) -> Any:
+    def renumbered(self, fact: F, number: Callable[[int], int]) -> F:
         """Return the fact of the same relation with other ids."""
 
-    def either(self, relation: Relation, ids: Sequence[int]) -> int | None:
+    def either(self, relation: Relation[F], ids: Sequence[int]) -> int | None:
         """Return the id of the `coalesce` of these columns, if a full join knows it."""
 
     def correlated(
-        self, outer: Relation, inner: Relation, equal: Sequence[Equal], node: exp.Expr
-    ) -> Any:
+        self, outer: Relation[F], inner: Relation[F], equal: Sequence[Equal], node: exp.Expr
+    ) -> F:
         """Apply WHERE of a subquery that compares its columns (right) with outer ones (left)."""
 
 
 @runtime_checkable
-class RowRules(Protocol):
+class RowRules(Protocol[F]):
     """The optional part of a rule book for expressions that cannot fail."""
 
-    def narrowed(self, relation: Relation, texts: Sequence[str]) -> Any:
+    def narrowed(self, relation: Relation[F], texts: Sequence[str]) -> F:
         """Take conditions that all rows meet; column ids stand between two marks."""
 
-    def linked(self, relation: Relation, texts: Sequence[str]) -> Any:
+    def linked(self, relation: Relation[F], texts: Sequence[str]) -> F:
         """Take conditions that compare its columns with those of the next join, or around it."""
 
-    def computed(self, relation: Relation, column: int, text: str) -> Any:
+    def computed(self, relation: Relation[F], column: int, text: str) -> F:
         """Take a column computed by an expression."""
 
-    def generated(self, relation: Relation, columns: Sequence[int], text: str) -> Any:
+    def generated(self, relation: Relation[F], columns: Sequence[int], text: str) -> F:
         """Take the columns of a LATERAL VIEW with this text."""
 
 
-def ruled(relation: Relation, rule: Callable[..., Any], *of: Any) -> Relation:
+def ruled(
+    relation: Relation[F], rule: Callable[[Relation[F], *Arguments], F], *of: *Arguments
+) -> Relation[F]:
     """Return the relation after an operator; a rule takes it if a followed input contributes."""
     if relation.fact is None:
         return relation

@@ -6,13 +6,13 @@ import functools
 import itertools
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Generic, NamedTuple
 
 from sqlglot import exp
 from sqlglot.helper import ensure_list
 
 from headwaters.analysis import dialect
-from headwaters.analysis.relations import Column, Relation, Weight, new_id
+from headwaters.analysis.relations import Column, F, Relation, Weight, new_id
 from headwaters.platform import spark_version
 
 GROUPING_SETS = (exp.Rollup, exp.Cube, exp.GroupingSets)
@@ -45,7 +45,7 @@ class Names:
 
 
 @dataclass
-class Scope:
+class Scope(Generic[F]):
     """The names of a FROM clause and of the queries around the subquery.
 
     `visible` are the columns of `*`, in order. `is_open` means that there are more, with unknown
@@ -53,10 +53,10 @@ class Scope:
     are the GROUP BY expressions.
     """
 
-    relation: Relation
+    relation: Relation[F]
     tables: list[tuple[str, tuple[Column, ...]]]
     visible: tuple[Column, ...]
-    outer: Scope | None = None
+    outer: Scope[F] | None = None
     is_open: bool = False
     aliases: dict[str, tuple[Value, Column]] = field(default_factory=dict)
     windows: dict[str, exp.Expr] = field(default_factory=dict)
@@ -133,7 +133,7 @@ def arguments_of(function: exp.Anonymous) -> Sequence[exp.Expr]:
     return rest if is_unit else function.expressions
 
 
-def nullable(scope: Scope) -> Scope:
+def nullable(scope: Scope[F]) -> Scope[F]:
     """Return the optional side of an outer join, with columns that may be NULL."""
 
     def emptied(columns: tuple[Column, ...]) -> tuple[Column, ...]:
@@ -149,7 +149,7 @@ def nullable(scope: Scope) -> Scope:
     )
 
 
-def around(scope: Scope | None) -> Iterator[Scope]:
+def around(scope: Scope[F] | None) -> Iterator[Scope[F]]:
     """Yield the scope and the scopes around it, from the innermost."""
     while scope is not None:
         yield scope

@@ -115,13 +115,13 @@ class Cut:
 # `Prove` returns a hidden query and its relation, or None without a proof. `Read` returns the
 # relation of a query by rules that allow everything, or raises Refused. Both get the tree and the
 # inputs that it may read. Trees may share common table expressions.
-Prove = Callable[[str, exp.Query, Sequence[Input]], tuple[Stage, Relation] | None]
-Read = Callable[[exp.Query, Sequence[Input]], Relation]
+Prove = Callable[[str, exp.Query, Sequence[Input]], tuple[Stage, Relation[object]] | None]
+Read = Callable[[exp.Query, Sequence[Input]], Relation[object]]
 
 
 def cut(
     text: dialect.Text,
-    relation: Relation,
+    relation: Relation[object],
     inputs: Sequence[Input],
     constant: Collection[str],
     prove: Prove,
@@ -180,7 +180,7 @@ class _Cutter:
         """Return the position of the closing bracket for each opening one."""
         return dict(bracket_pairs(self._marks))
 
-    def cut(self, relation: Relation, constant: Collection[str]) -> Cut | None:
+    def cut(self, relation: Relation[object], constant: Collection[str]) -> Cut | None:
         """Return the cut; None unless only hidden queries read some input."""
         nodes = self._nodes
         names = [query.alias.lower() for query in nodes if isinstance(query, exp.CTE)]
@@ -648,7 +648,7 @@ class _Cutter:
             tree.args["with_"].parent = tree
         return tree
 
-    def _read_piece(self, query: exp.Expr, body: str, around: str = "") -> Relation:
+    def _read_piece(self, query: exp.Expr, body: str, around: str = "") -> Relation[object]:
         """Return the relation of a piece by rules that allow everything. Raises Refused."""
         tree = self._piece(query, body, around)
         return self._read(tree, self._used(tree))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from sqlglot import exp
 
@@ -54,7 +53,7 @@ class Noted:
         self.groups |= other.groups
 
 
-class TracingReader(Reader):
+class TracingReader(Reader[Trace]):
     """A reader with the rule book that allows everything.
 
     Queries may share common table expressions and queries in brackets. The reader reads each once
@@ -74,7 +73,7 @@ class TracingReader(Reader):
         followed = [replace(source, kind="affected") for source in inputs]
         super().__init__(followed, self._tracing, allowed, functions)
 
-    def traced(self, tree: exp.Query) -> tuple[Relation, Noted]:
+    def traced(self, tree: exp.Query) -> tuple[Relation[Trace], Noted]:
         """Return the relation of the query and its notes. Raises Refused."""
         self._tracing.noted = Noted()
         return self.read(tree), self._tracing.noted
@@ -83,7 +82,7 @@ class TracingReader(Reader):
         """Return true if the reader has all of these inputs."""
         return all(source.name.lower() in self._inputs for source in inputs)
 
-    def _common(self, query: exp.CTE | exp.Subquery, names: Names) -> Relation:
+    def _common(self, query: exp.CTE | exp.Subquery, names: Names) -> Relation[Trace]:
         around, own = self._tracing.noted, self._notes.get(id(query.this))
         if own is None:
             own = self._tracing.noted = Noted()
@@ -104,20 +103,20 @@ class Tracing:
         self.noted = Noted()
         self._follows_ties = follows_ties
 
-    def base(self, source: Input, relation: Relation) -> Trace:
+    def base(self, source: Input, relation: Relation[Trace]) -> Trace:
         """Return the fact of an input."""
         return Trace()
 
-    def filtered(self, relation: Relation, equal: Sequence[Equal], node: exp.Expr) -> Any:
+    def filtered(self, relation: Relation[Trace], equal: Sequence[Equal], node: exp.Expr) -> Trace:
         """Apply WHERE; `equal` are its equalities."""
         self._equate(equal, relation.fact, relation.fact)
-        return relation.fact
+        return relation.followed_fact
 
     def joined(
         self,
         side: Side,
-        left: Relation,
-        right: Relation,
+        left: Relation[Trace],
+        right: Relation[Trace],
         equal: Sequence[Equal],
         node: exp.Expr,
     ) -> Trace:
@@ -135,46 +134,50 @@ class Tracing:
                     merged[frozenset([pair.left.id, pair.right.id])] = either
         return Trace(places, merged)
 
-    def grouped(self, relation: Relation, keys: Sequence[Column] | None, node: exp.Expr) -> Any:
+    def grouped(
+        self, relation: Relation[Trace], keys: Sequence[Column] | None, node: exp.Expr
+    ) -> Trace:
         """Apply GROUP BY these columns; None is one group of all rows."""
         self._group(relation, keys or ())
-        return relation.fact
+        return relation.followed_fact
 
     def aggregated(self, name: str, weight: Weight, is_plain: bool, node: exp.Expr) -> Weight:
         """Return the weight of an aggregate; `is_plain` means without DISTINCT or FILTER."""
         return Weight.PLAIN
 
-    def having(self, relation: Relation, node: exp.Expr) -> Any:
+    def having(self, relation: Relation[Trace], node: exp.Expr) -> Trace:
         """Apply a filter over groups."""
-        return relation.fact
+        return relation.followed_fact
 
-    def windowed(self, relation: Relation, partition: Sequence[Column], node: exp.Expr) -> Any:
+    def windowed(
+        self, relation: Relation[Trace], partition: Sequence[Column], node: exp.Expr
+    ) -> Trace:
         """Apply a window that is partitioned by these columns."""
         self._group(relation, partition)
-        return relation.fact
+        return relation.followed_fact
 
-    def chosen(self, relation: Relation, name: str) -> Any | None:
+    def chosen(self, relation: Relation[Trace], name: str) -> Trace | None:
         """Return the fact if the rules follow an order with ties."""
         return relation.fact if self._follows_ties else None
 
-    def distinct(self, relation: Relation, node: exp.Expr) -> Any:
+    def distinct(self, relation: Relation[Trace], node: exp.Expr) -> Trace:
         """Apply DISTINCT."""
         self._group(relation, relation.columns)
-        return relation.fact
+        return relation.followed_fact
 
-    def projected(self, relation: Relation, node: exp.Expr) -> Any:
+    def projected(self, relation: Relation[Trace], node: exp.Expr) -> Trace:
         """Apply a select list; `relation` already has the new columns."""
-        return relation.fact
+        return relation.followed_fact
 
-    def limited(self, relation: Relation, node: exp.Expr) -> Any:
+    def limited(self, relation: Relation[Trace], node: exp.Expr) -> Trace:
         """Apply LIMIT or OFFSET."""
-        return relation.fact
+        return relation.followed_fact
 
     def united(
         self,
         operator: Operator,
-        left: Relation,
-        right: Relation,
+        left: Relation[Trace],
+        right: Relation[Trace],
         columns: Sequence[Column],
         node: exp.Expr,
     ) -> Trace:
@@ -192,12 +195,12 @@ class Tracing:
 
     def nested(
         self,
-        outer: Relation,
-        inner: Relation,
+        outer: Relation[Trace],
+        inner: Relation[Trace],
         how: How,
         tested: Sequence[Column | None],
         node: exp.Expr,
-    ) -> Any:
+    ) -> Trace | None:
         """Apply a subquery in expressions of the outer relation; IN looks for `tested`."""
         for column, other in zip(tested, inner.columns, strict=False):
             if column is not None:
@@ -211,17 +214,17 @@ class Tracing:
             {frozenset(map(number, k)): number(v) for k, v in fact.merged.items()},
         )
 
-    def either(self, relation: Relation, ids: Sequence[int]) -> int | None:
+    def either(self, relation: Relation[Trace], ids: Sequence[int]) -> int | None:
         """Return the id of the `coalesce` of these columns, if a full join knows it."""
         fact = relation.fact
         return fact.merged.get(frozenset(ids)) if fact is not None else None
 
     def correlated(
-        self, outer: Relation, inner: Relation, equal: Sequence[Equal], node: exp.Expr
-    ) -> Any:
+        self, outer: Relation[Trace], inner: Relation[Trace], equal: Sequence[Equal], node: exp.Expr
+    ) -> Trace:
         """Apply WHERE of a subquery that compares its columns (right) with outer ones (left)."""
         self._equate(equal, outer.fact, inner.fact)
-        return inner.fact
+        return inner.followed_fact
 
     def _equate(self, equal: Iterable[Equal], left: Trace | None, right: Trace | None) -> None:
         for pair in equal:
@@ -230,6 +233,6 @@ class Tracing:
             if one is not None and other is not None and pair.left.type == pair.right.type:
                 self.noted.equal[one, other] = None
 
-    def _group(self, relation: Relation, columns: Sequence[Column]) -> None:
+    def _group(self, relation: Relation[Trace], columns: Sequence[Column]) -> None:
         places = (place_of(column, relation.fact) for column in columns)
         self.noted.groups[frozenset(place for place in places if place is not None)] = None

@@ -26,7 +26,7 @@ _ROW = -1
 
 
 def unique_of_join(
-    side: Side, left: Relation, right: Relation, equal: Sequence[Equal]
+    side: Side, left: Relation[object], right: Relation[object], equal: Sequence[Equal]
 ) -> tuple[frozenset[int], ...]:
     """Return the sets of columns that identify the joined rows."""
     if side in ("semi", "anti"):
@@ -62,7 +62,7 @@ def _smallest(keys: Iterable[frozenset[int]]) -> tuple[frozenset[int], ...]:
 
 
 def unique_if_filled(
-    side: Side, left: Relation, right: Relation, equal: Sequence[Equal]
+    side: Side, left: Relation[object], right: Relation[object], equal: Sequence[Equal]
 ) -> tuple[frozenset[int], ...]:
     """Return the sets of columns that identify the joined rows without NULL in them.
 
@@ -72,7 +72,8 @@ def unique_if_filled(
         return left.unique_if_filled
     found: list[frozenset[int]] = []
     of_row = (frozenset([_ROW]),)
-    mine, theirs = (Relation(one.columns, None, of_row) for one in (left, right))
+    mine: Relation[object] = Relation(left.columns, None, of_row)
+    theirs: Relation[object] = Relation(right.columns, None, of_row)
     if of_row[0] in unique_of_join(side, mine, right, equal):
         found += left.unique_if_filled
     if of_row[0] in unique_of_join(side, left, theirs, equal):
@@ -80,7 +81,7 @@ def unique_if_filled(
     return tuple(found)
 
 
-def unique_of_left(left: Relation, columns: Sequence[Column]) -> Iterator[frozenset[int]]:
+def unique_of_left(left: Relation[object], columns: Sequence[Column]) -> Iterator[frozenset[int]]:
     """Yield keys of INTERSECT ALL and EXCEPT ALL, which leave some rows of the left branch."""
     places = {column.id: place for place, column in enumerate(left.columns)}
     for key in left.unique:
@@ -90,7 +91,7 @@ def unique_of_left(left: Relation, columns: Sequence[Column]) -> Iterator[frozen
 
 
 def unique_of_all(
-    left: Relation, right: Relation, columns: Sequence[Column]
+    left: Relation[object], right: Relation[object], columns: Sequence[Column]
 ) -> Iterator[frozenset[int]]:
     """Yield keys of UNION ALL: a literal that identifies the branch, with a key of each branch."""
     pairs = list(zip(left.columns, right.columns, strict=True))

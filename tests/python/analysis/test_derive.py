@@ -20,7 +20,7 @@ from headwaters.analysis.derive import (
 from headwaters.analysis.dialect import parsed
 from headwaters.analysis.reader import Reader
 from headwaters.analysis.refusal import Refused
-from headwaters.analysis.relations import Input, Relation
+from headwaters.analysis.relations import F, Input, Relation
 from headwaters.analysis.tracing import Tracing
 from headwaters.analysis.used_names import keeps_meaning, used_columns
 
@@ -572,7 +572,7 @@ def test_a_refused_query_is_not_read_for_each_combination_of_its_inputs(
     """Check costs: a reading costs as much as parsing, and a full aggregate has no single row."""
     read, readings = Reader.read, list[str]()
 
-    def noting(reader: Reader, tree: exp.Query) -> Relation:
+    def noting(reader: Reader[F], tree: exp.Query) -> Relation[F]:
         readings.append(type(reader._rules).__name__)
         return read(reader, tree)
 
@@ -594,7 +594,7 @@ def test_a_long_query_is_read_less_often(monkeypatch: pytest.MonkeyPatch) -> Non
     """
     read, readings = Reader.read, Counter[str]()
 
-    def noting(reader: Reader, tree: exp.Query) -> Relation:
+    def noting(reader: Reader[F], tree: exp.Query) -> Relation[F]:
         readings[type(reader._rules).__name__] += 1
         return read(reader, tree)
 

@@ -12,7 +12,7 @@ from analysis.long_models import models
 from headwaters.analysis import dialect
 from headwaters.analysis.derive import Question, derive
 from headwaters.analysis.reader import Reader
-from headwaters.analysis.relations import Input, Relation
+from headwaters.analysis.relations import F, Input, Relation
 from headwaters.analysis.scopes import Names, Scope
 
 LINES = 100
@@ -40,7 +40,9 @@ def test_what_is_parsed_and_read(kind: str, monkeypatch: pytest.MonkeyPatch) -> 
         lines.append(text.count("\n") + 1)
         return read_text(text)
 
-    def querying(reader: Reader, node: exp.Expr, names: Names, outer: Scope | None) -> Relation:
+    def querying(
+        reader: Reader[F], node: exp.Expr, names: Names, outer: Scope[F] | None
+    ) -> Relation[F]:
         # the first common table expression
         if isinstance(node.parent, exp.CTE) and node.parent.alias == "s0":
             readings[type(reader._rules).__name__] += 1

@@ -18,7 +18,7 @@ import pytest
 
 from analysis.queries import Oracle, Row, Tables, in_duckdb, maintained, traced_only
 from headwaters.analysis.derive import Derivation, Question
-from headwaters.analysis.lineage_rules import TracedRules
+from headwaters.analysis.lineage_rules import Traced, TracedFact, TracedRules
 from headwaters.analysis.relations import Column, Input, Relation
 
 COLUMNS = {
@@ -206,7 +206,8 @@ def test_a_rule_without_the_columns_of_the_choice_is_found_out(
 ) -> None:
     key_of = TracedRules.key_of
 
-    def every(rules: TracedRules, relation: Relation) -> list[Column]:
+    def every(rules: TracedRules, relation: Relation[TracedFact]) -> list[Column]:
+        assert isinstance(relation.fact, Traced)
         fact = replace(relation.fact, chosen=())
         return key_of(rules, replace(relation, fact=fact))
 
