@@ -107,7 +107,7 @@ def test_what_a_model_calls_is_described_once_in_its_run(monkeypatch: pytest.Mon
     asked: list[str] = []
 
     def rows(statement: str) -> list[tuple[str, ...]]:
-        kind, name = statement.rsplit(" ", 1)
+        kind, _, name = statement.rpartition(" ")
         if kind != "describe function extended":
             return [(name, "a value")]
         asked.append(name)
