@@ -174,6 +174,16 @@ CASES = {
         {"3;\ufffd;x": "has bytes that are not windows-1252: U+FFFD stands for them"},
         {"format": "csv", "options": {"encoding": "windows-1252", "sep": ";"}},
     ),
+    "mixed_lines": Case(
+        {"id": "int", "a": "string", "b": "string"},
+        {
+            "appended.csv": b"id,a,b\n5,x,y\r\n6,x,y\n",
+            "from_windows.csv": b'id,a,b\r\n7,x,"y\r\nz"\r\n8,x,y\n',
+        },
+        [[6, "x", "y"], [7, "x", "y\r\nz"], [8, "x", "y"]],
+        {'5,x,"y\r"': "ends with a carriage return: its file mixes LF and CRLF"},
+        {"format": "csv"},
+    ),
     "japan": Case(
         {"id": "int", "city": ("string", "都市"), "kana": ("string", "カナ")},
         {"a.csv": 'id,都市,カナ\r\n1,東京,ﾄｳｷｮｳ\r\n2,大阪表,"ソ,能"\r\n'.encode("shift_jis")},

@@ -97,6 +97,8 @@ class Csv(FileFormat):
         }
         replaced = [F.contains(there[name], F.lit("\ufffd")) for name in names]
         replaced.append(F.contains(F.col(CORRUPT), F.lit("\ufffd")))
+        # Spark separates all lines of a file as its first ones
+        returns = F.endswith(there[names[-1]], F.lit("\r"))
         return raw.select(
             *origin,
             CORRUPT,
@@ -105,6 +107,7 @@ class Csv(FileFormat):
             reduce(Column.__or__, [F.coalesce(r, F.lit(False)) for r in replaced]).alias(
                 "_replaced"
             ),
+            F.coalesce(returns, F.lit(False)).alias("_returns"),
             F.coalesce(*uncast(contract, filled, typed), no_problem()).alias("_uncast"),
         )
 
@@ -115,6 +118,7 @@ class Csv(FileFormat):
         return [
             malformed(F.col("_replaced"), replaced),
             (F.col(CORRUPT).isNotNull(), _misfit(self.contract)),
+            malformed(F.col("_returns"), "ends with a carriage return: its file mixes LF and CRLF"),
             (F.col("_uncast").isNotNull(), F.col("_uncast")),
         ]
 
