@@ -130,6 +130,7 @@ EARLIEST = TIMES | {
     "id": 3,
     "day": -2147483648,
     "micros": -9223372036832400000,
+    "as_bytes": "/4AAAAAAAAA=",  # -2 ** 55
     "until": "-infinity",
 }
 
@@ -394,14 +395,14 @@ CASES = {
             "at": "timestamp",
             "at_nanos": "timestamp",
             "amount": "decimal(12, 2)",
-            "of_bytes": "decimal(12, 2)",
+            "of_bytes": "decimal(18, 2)",
             "until": "timestamp",
         },
         {"a.json": lines(*(event("c", row) for row in (TIMES, OPEN, EARLIEST)))},
         [
             [1, "1969-12-31", EARLY, NANOS_AS_MICROS, "12.50", "12.5", "12.50", TIMES["until"]],
             [2, None, None, NANOS_AS_MICROS, None, "NaN", "-1.23", "9999-12-31T23:59:59.999999Z"],
-            [3, None, None, NANOS_AS_MICROS, "12.50", "12.5", "12.50", None],
+            [3, None, None, NANOS_AS_MICROS, "12.50", "12.5", "-360287970189639.68", None],
         ],
         {},
         {"changes": {"key": ["id"], "envelope": "debezium"}},
@@ -412,8 +413,9 @@ CASES = {
             "at_nanos": "timestamp_micros(nanos div 1000)",
             "amount": "try_cast(nullif(amount_text, 'NaN') as decimal(12, 2))",
             "of_bytes": "(cast(conv(hex(amount_bytes), 16, 10) as decimal(20)) - "
-            "if(hex(amount_bytes) >= '8', cast(power(256, octet_length(amount_bytes)) as "
-            "decimal(20)), 0)) / 100",
+            "if(hex(amount_bytes) >= '8', "
+            "cast(conv(repeat('FF', octet_length(amount_bytes)), 16, 10) as decimal(20)) + 1, 0)) "
+            "/ 100",
             "until": "case until_text when 'infinity' then timestamp'9999-12-31 23:59:59.999999Z' "
             "when '-infinity' then null else try_cast(until_text as timestamp) end",
         },

@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal, cast
 
 import pyarrow as pa
@@ -1080,3 +1081,17 @@ def describe(ask: Callable[..., Any], path: Path) -> Any:
     columns = ask(sql=f"describe table delta.`{path}`")
     (detail,) = ask(sql=f"describe detail delta.`{path}`")
     return columns, detail["properties"], detail["partitionColumns"]
+
+
+def test_a_signal_leaves_the_streams_that_have_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    stopping = Stopping()
+    streams = [cast(Stream, SimpleNamespace(query=None, endless=True)) for _ in range(3)]
+    begun: list[Stream] = []
+
+    def begin(_: Any, stream: Stream, asked: Stopping) -> None:
+        begun.append(stream)
+        asked.signal = 15
+
+    monkeypatch.setattr(run, "_begin", begin)
+    run._run(cast(SparkSession, None), streams, stopping, cast(Any, None))
+    assert begun == streams[:1]

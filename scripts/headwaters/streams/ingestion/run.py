@@ -146,7 +146,8 @@ def _run(
     spark: SparkSession, streams: Sequence[Stream], stopping: Stopping, display: Display
 ) -> None:
     for stream in streams:
-        _begin(spark, stream, stopping)
+        if not stopping.signal:
+            _begin(spark, stream, stopping)
     look_at = time.monotonic() + LOOK_EVERY
     while any(_working(stream, stopping) for stream in streams):
         for stream in streams:
