@@ -176,13 +176,28 @@ CASES = {
         {"format": "csv", "options": {"encoding": "windows-1252", "sep": ";"}},
     ),
     "mixed_lines": Case(
-        {"id": "int", "a": "string", "b": "string"},
+        {"id": "int", "a": ("string", "a\nx"), "b": "string"},
         {
-            "appended.csv": b"id,a,b\n5,x,y\r\n6,x,y\n",
-            "from_windows.csv": b'id,a,b\r\n7,x,"y\r\nz"\r\n8,x,y\n',
+            # as Excel writes a line break in a cell
+            "excel.csv": b'id,"a\nx",b\r\n1,x,y\r\n2,x,\r\n3,x,"y"\r\n4,"y\r\nz",""\r\n',
+            "from_windows.csv": b'id,"a\r\nx",b\r\n7,x,"y\r\nz"\r\n8,x,y\r\n',
         },
-        [[6, "x", "y"], [7, "x", "y\nz"], [8, "x", "y"]],
-        {'5,x,"y\r"': "ends with a carriage return: its file mixes LF and CRLF"},
+        [
+            [1, "x", "y"],
+            [2, "x", None],
+            [3, "x", "y"],
+            [4, "y\r\nz", ""],
+            [7, "x", "y\nz"],
+            [8, "x", "y"],
+        ],
+        {},
+        {"format": "csv"},
+    ),
+    "appended_lines": Case(
+        {"id": "int", "a": "string", "b": "string", "n": "int"},
+        {"a.csv": b"id,a,b,n\n5,x,y,1\r\n6,x,y,2\n7,x,y,\r\n8,x,y,x\r\n"},
+        [[5, "x", "y", 1], [6, "x", "y", 2], [7, "x", "y", None]],
+        {"8,x,y,x": "'x' is not a int"},
         {"format": "csv"},
     ),
     "japan": Case(

@@ -76,6 +76,7 @@ class Csv(FileFormat):
         contract = self.contract
         names = [column.name for column in contract.read_columns]
         there = {name: F.col(f"`{name}`") for name in names}
+        there[names[-1]] = _without_return(there[names[-1]])
         empty = {name: there[name] == EMPTY for name in names}
         given = {name: F.when(empty[name], F.lit("")).otherwise(there[name]) for name in names}
         if "_raw" in raw.columns:
@@ -97,8 +98,6 @@ class Csv(FileFormat):
         }
         replaced = [F.contains(there[name], F.lit("\ufffd")) for name in names]
         replaced.append(F.contains(F.col(CORRUPT), F.lit("\ufffd")))
-        # Spark separates all lines of a file as its first ones
-        returns = F.endswith(there[names[-1]], F.lit("\r"))
         return raw.select(
             *origin,
             CORRUPT,
@@ -107,7 +106,6 @@ class Csv(FileFormat):
             reduce(Column.__or__, [F.coalesce(r, F.lit(False)) for r in replaced]).alias(
                 "_replaced"
             ),
-            F.coalesce(returns, F.lit(False)).alias("_returns"),
             F.coalesce(*uncast(contract, filled, typed), no_problem()).alias("_uncast"),
         )
 
@@ -118,7 +116,6 @@ class Csv(FileFormat):
         return [
             malformed(F.col("_replaced"), replaced),
             (F.col(CORRUPT).isNotNull(), _misfit(self.contract)),
-            malformed(F.col("_returns"), "ends with a carriage return: its file mixes LF and CRLF"),
             (F.col("_uncast").isNotNull(), F.col("_uncast")),
         ]
 
@@ -139,6 +136,15 @@ class Csv(FileFormat):
         return parsed.withColumns(split)
 
 
+def _without_return(text: Column) -> Column:
+    """Return the last field of a line without the carriage return of its line end.
+
+    Spark separates all lines of a file as its first line break, which may be one in a header.
+    """
+    shorter = F.nullif(F.regexp_replace(text, r"\r\z", ""), F.lit(""))
+    return F.when(F.endswith(text, F.lit("\r")), shorter).otherwise(text)
+
+
 def _read_schema(contract: Contract) -> str:
     columns = [f"`{column.name}` string" for column in contract.read_columns]
     return ", ".join([*columns, f"`{CORRUPT}` string"])
@@ -156,9 +162,13 @@ def _file_schema(contract: Contract) -> str:
 
 
 def _compares_header(contract: Contract) -> bool:
-    """Return true if the header has a name that Spark does not read: an empty or a repeated one."""
+    """Return true if Spark does not read the header as it is.
+
+    It has an empty or a repeated name, or one with a line break.
+    """
     fields = [column.field.lower() for column in contract.read_columns]
-    return len(set(fields)) < len(fields) or "" in fields
+    has_break = any("\n" in field for field in fields)
+    return len(set(fields)) < len(fields) or "" in fields or has_break
 
 
 def _header_problem(contract: Contract, file: Path) -> str | None:
