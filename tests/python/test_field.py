@@ -281,6 +281,63 @@ CASES = {
             '{"ID": 9, "ID": 9}': "is there more than once",
         },
     ),
+    "numbers_within": Case(
+        {
+            "id": "int",
+            "small": "array<tinyint>",
+            "words": "array<string>",
+            "by_name": "map<string, string>",
+            "moments": "array<timestamp>",
+            "any": "variant",
+            "of_path": ("tinyint", ["p", "t"]),
+            "text": "string",
+        },
+        {
+            "a.json": lines(
+                {"id": 1, "small": [-128, 127], "words": ["1.10", 1.5, 7], "by_name": {"k": "1.10"}}
+            )
+            + b'{"id":2,"any":{"a":1.10,"b":123456789.123456789},"p":{"t":5},"text":0}\n'
+            + b'{"id":3,"small":[200]}\n{"id":4,"words":[1.10]}\n{"id":5,"by_name":{"k":1.10}}\n'
+            + b'{"id":6,"moments":[-9223372036854775808]}\n{"id":7,"any":1e400}\n'
+            + b'{"id":8,"any":{"a":123456789012345678901234567890123456789}}\n'
+            + b'{"id":9,"p":{"t":200}}\n{"id":10,"text":-0}\n'
+        },
+        [
+            [
+                *(1, '{"small":[-128,127],"words":["1.10","1.5","7"],"by_name":{"k":"1.10"}}'),
+                *(None, None, None),
+            ],
+            [2, "{}", '{"a":1.1,"b":123456789.123456789}', 5, "0"],
+        ],
+        {
+            '{"id":3,"small":[200]}': "'[200]' is not a array<tinyint>",
+            '{"id":4,"words":[1.10]}': "has the number 1.10, which would change",
+            '{"id":5,"by_name":{"k":1.10}}': "has the number 1.10, which would change",
+            '{"id":6,"moments":[-9223372036854775808]}': "'[-9223372036854775808]' is not a array<",
+            '{"id":7,"any":1e400}': "has the number 1e400, which would change",
+            '{"id":8,"any":{"a":123456789012345678901234567890123456789}}': "has the number 12345",
+            '{"id":9,"p":{"t":200}}': "'{200}' is not a struct<",
+            '{"id":10,"text":-0}': "is a number whose text would change to 0",
+        },
+        select="id, to_json(struct(small, words, by_name)), to_json(any), of_path, text",
+    ),
+    "computed_numbers": Case(
+        {"id": "int", "number": "int", "written": "string", "narrow": "tinyint", "whole": "int"},
+        {
+            "a.json": lines(
+                {"id": 1, "number": 5, "written": "7"},
+                {"id": 2, "number": 300},
+                {"id": 3, "written": "1.5"},
+                {"id": 4, "written": "x"},
+            )
+        },
+        [[1, 5, "7", 5, 7], [4, None, "x", None, None]],
+        {
+            '{"id": 2, "number": 300}': "'300' is not a tinyint",
+            '{"id": 3, "written": "1.5"}': "'1.5' is not a int",
+        },
+        computed={"narrow": "number", "whole": "written"},
+    ),
     "arrays": Case(
         PEOPLE_COLUMNS,
         {

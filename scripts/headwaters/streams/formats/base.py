@@ -21,6 +21,7 @@ from headwaters.streams.contract import Contract
 from headwaters.streams.formats.problems import (
     Problem,
     broken_constraints,
+    cut_number,
     no_problem,
     null,
     year_problem,
@@ -166,6 +167,7 @@ def _all_problems(format_: Format) -> list[Problem]:
     """
     contract = format_.contract
     years = [problem for one in format_.of_bronze() for problem in year_problem(one)]
+    years += [problem for one in contract.computed_columns for problem in cut_number(one)]
     changes, deletes = contract.stream.changes, format_.is_delete()
     if changes is None:
         broken = [problem for one in contract.columns for problem in broken_constraints(one)]

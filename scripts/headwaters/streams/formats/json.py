@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, reduce
 from pathlib import Path
 from typing import cast
@@ -34,9 +34,11 @@ from headwaters.streams.formats.problems import (
 )
 from headwaters.streams.formats.unavailable import NAME, is_unavailable, without_placeholders
 from headwaters.streams.formats.values import (
+    fitted,
     floats_within,
     has_floats,
     is_infinite,
+    type_named,
     type_of,
 )
 
@@ -191,8 +193,8 @@ def _json_columns(contract: Contract, origin: Sequence[str]) -> tuple[Column, li
         F.when(_readable(contract, text), text), _read_schema(contract), _json(contract)
     )
     read = {c.name: F.col(f"_row.`{c.name}`") for c in contract.read_columns}
-    fitted = {
-        c.name: read[c.name].try_cast(c.data_type)
+    typed = {
+        c.name: fitted(c, read[c.name], type_named(_read_type(c)))
         for c in contract.read_columns
         if _read_type(c) != c.data_type
     }
@@ -200,8 +202,8 @@ def _json_columns(contract: Contract, origin: Sequence[str]) -> tuple[Column, li
         *map(F.col, origin),
         text.alias("_raw"),
         F.col("_row").isNull().alias("_unread"),
-        *[(read | fitted)[c.name].alias(c.name) for c in contract.read_columns],
-        F.coalesce(*uncast(contract, read, fitted), no_problem()).alias("_uncast"),
+        *[(read | typed)[c.name].alias(c.name) for c in contract.read_columns],
+        F.coalesce(*uncast(contract, read, typed), no_problem()).alias("_uncast"),
         F.col(f"_row.{CORRUPT}").alias(CORRUPT),
         F.json_object_keys("value").alias("_keys"),
     ]
@@ -287,7 +289,8 @@ def _is_misread(kind: T.DataType, value: Column, kinds: Sequence[str]) -> Column
     is_a, text = F.schema_of_variant(value), value.try_cast("string")
     wrong = (is_a == "STRING") & ~text.rlike(f"^(?:{texts.PATTERNS[name]})$")
     if name == "timestamp":
-        wrong |= (is_a == "BIGINT") & (F.abs(value.try_cast("bigint")) > texts.NEWEST_SECOND)
+        newest = texts.NEWEST_SECOND
+        wrong |= (is_a == "BIGINT") & ~value.try_cast("bigint").between(-newest, newest)
     return F.coalesce(wrong, F.lit(False))
 
 
@@ -367,12 +370,19 @@ def _changed_numbers(contract: Contract) -> list[tuple[Column, Column]]:
             # a cheap test: strings of digits sort before strings of letters
             when = (value < ":") & value.rlike(number) & ~F.regexp_like(raw, there)
             changed = F.concat(F.lit("is a number whose text would change to "), value)
-            problems.append((when, problem_of("type", F.lit(column.name), changed)))
-        if kind == "string" or re.search(r"(?i)\bstring\b", column.data_type):
-            text = value if kind == "string" else F.to_json(F.struct(value.alias("value")))
+            problem = problem_of("type", F.lit(column.name), changed)
+            zero = (value == "0") & raw.rlike(rf"{name}-0\s*[,}}]")
+            problems += [(when, problem), (zero, problem)]
+        text = value if kind == "string" else F.to_json(F.struct(value.alias("value")))
+        words = set(re.findall(r"\w+", column.data_type.lower()))
+        if kind == "string" or "string" in words:
             # `{` sorts after letters, and `[` before lower-case ones
             nested = text.startswith("{") | text.startswith("[")
             problems.append(number_within(nested, text, F.lit(column.name)))
+        if kind != "string" and "string" in words:
+            problems.append(number_as_text(text, F.lit(column.name)))
+        if "variant" in words:
+            problems.append(number_within(value.isNotNull(), text, F.lit(column.name)))
     text, there = F.expr(_unknown_fields(contract)), has_unknown(contract)
     named = F.get(F.expr(unknown_keys(contract)), F.lit(0))
     return [*problems, number_within(there, text, named)]
@@ -409,33 +419,50 @@ def number_within(when: Column, text: Column, field: Column) -> Problem:
 
     The number goes through a double: 1.10 becomes 1.1, which is equal, and 20 digits become 17.
     """
-    given = F.regexp_extract_all(
-        F.regexp_replace("_raw", texts.TEXT, '""'), F.lit(texts.NUMBER), F.lit(0)
-    )
     written = F.regexp_extract_all(text, F.lit(texts.NUMBER), F.lit(0))
-
-    def as_written(number: Column) -> Column:
-        return number.try_cast("double").cast("string")
 
     def digits(number: Column) -> Column:
         """Return the digits without sign, point, exponent, and zeros at both ends."""
         plain = F.regexp_replace(F.regexp_replace(number, "[eE].*|[-.]", ""), "^0+|0+$", "")
         return F.when(number.endswith("Infinity"), number).otherwise(plain)
 
-    lost = F.filter(
-        given,
-        lambda number: (
-            (digits(as_written(number)) != digits(number))
-            & (
-                F.array_contains(written, as_written(number))
-                | (as_written(number).endswith("Infinity") & F.contains(text, F.lit("Infinity")))
-            )
-        ),
-    )
+    def is_lost(number: Column) -> Column:
+        there = F.array_contains(written, _as_double(number))
+        infinite = _as_double(number).endswith("Infinity") & F.contains(text, F.lit("Infinity"))
+        return (digits(_as_double(number)) != digits(number)) & (there | infinite)
+
+    has_numbers = text.rlike(rf"{texts.NUMBER}|Infinity")
+    return _changed_number(when & has_numbers, is_lost, field)
+
+
+def number_as_text(text: Column, field: Column) -> Problem:
+    """Return the problem of a number that became a text inside a value, with other digits.
+
+    `text` is the value as JSON.
+    """
+
+    def is_lost(number: Column) -> Column:
+        quoted = F.concat(F.lit('"'), _as_double(number), F.lit('"'))
+        return (_as_double(number) != number) & F.contains(text, quoted)
+
+    return _changed_number(text.rlike(f'"(?:{texts.NUMBER}|-?Infinity)"'), is_lost, field)
+
+
+def _changed_number(
+    when: Column, is_lost: Callable[[Column], Column], field: Column
+) -> tuple[Column, Column]:
+    """Return the problem of the first number of a record that meets a condition."""
+    outside_of_texts = F.regexp_replace("_raw", texts.TEXT, '""')
+    number = rf"{texts.NUMBER}|-?[0-9]{{39,}}"  # more digits than a decimal has
+    given = F.regexp_extract_all(outside_of_texts, F.lit(number), F.lit(0))
+    lost = F.filter(given, is_lost)
     first = F.substring(F.get(lost, F.lit(0)), 1, 100)
     said = F.concat(F.lit("has the number "), first, F.lit(", which would change"))
-    has_numbers = text.rlike(rf"{texts.NUMBER}|Infinity")
-    return when & has_numbers & (F.size(lost) > 0), problem_of("type", field, said)
+    return when & (F.size(lost) > 0), problem_of("type", field, said)
+
+
+def _as_double(number: Column) -> Column:
+    return number.try_cast("double").cast("string")
 
 
 def _goes_on_after_the_record() -> Column:

@@ -29,7 +29,8 @@ class Parquet(Columns, FileFormat):
     ) -> list[DataFrame]:
         """Read files together if one schema fits all of them, else those of each schema."""
         options = {**options, **self.contract.stream.options}
-        merging = spark.read.format("parquet").options(**{"mergeSchema": "true", **options})
+        # without it, Spark would read the columns of one file alone
+        merging = spark.read.format("parquet").options(**{**options, "mergeSchema": "true"})
         groups = _alike(paths)
         with contextlib.suppress(PySparkException, Py4JJavaError):  # types differ
             return [_as_moments(merging.load(same), nanos) for nanos, same in groups]

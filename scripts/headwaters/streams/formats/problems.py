@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 import headwaters.streams.contract as declared
 from headwaters.platform.sql import ended
 from headwaters.streams.contract import Contract
+from headwaters.streams.formats import texts
 from headwaters.streams.formats.values import outside_years, type_of
 
 # The condition of a problem, and the value of `_bad` for it.
@@ -60,6 +61,18 @@ def type_problem(column: declared.DeclaredColumn, text: Column) -> Column:
     """Return the problem of a text that is not a value of its column's type."""
     shown = F.concat(F.lit("'"), F.substring(text, 1, 100), F.lit(f"' is not a {column.data_type}"))
     return problem_of("type", F.lit(column.name if column.stored else column.field), shown)
+
+
+def cut_number(column: declared.DeclaredColumn) -> list[Problem]:
+    """Return the problem of a computed value that a cast to whole numbers would change, if any.
+
+    Spark reads 300 as the tinyint 44, and '1.5' as 1. It gives NULL for other texts.
+    """
+    if texts.kind(column.data_type) not in texts.WHOLE_NUMBERS:
+        return []
+    value = F.expr(str(column.expression))
+    as_cast, as_it_is = (cast(column.data_type) for cast in (value.cast, value.try_cast))
+    return [(as_cast.isNotNull() & as_it_is.isNull(), type_problem(column, value.cast("string")))]
 
 
 def year_problem(column: declared.DeclaredColumn) -> list[Problem]:

@@ -24,6 +24,7 @@ PATTERNS: dict[str, str] = {
     "timestamp": rf"\s*+{_DAY}(?:[T ][^\"']*+)?",  # Spark checks time and zone
     "timestamp_ntz": rf"\s*+{_DAY}(?:{_TIME})?\s*+",
 }
+WHOLE_NUMBERS = {"tinyint", "byte", "smallint", "short", "int", "integer", "bigint", "long"}
 _KINDS = {"dec": "decimal", "numeric": "decimal", "double": "float", "real": "float"}
 NEWEST_SECOND = 253_402_300_799  # the last one of the year 9999; larger numbers are milliseconds
 

@@ -106,7 +106,12 @@ def is_infinite(value: Column) -> Column:
 
 def type_of(column: declared.DeclaredColumn) -> T.DataType:
     """Return the declared type."""
-    return cast(T.StructType, T.StructType.fromDDL(f"declared {column.data_type}"))[0].dataType
+    return type_named(column.data_type)
+
+
+def type_named(name: str) -> T.DataType:
+    """Return the type of a name."""
+    return cast(T.StructType, T.StructType.fromDDL(f"declared {name}"))[0].dataType
 
 
 def has_floats(kind: T.DataType) -> bool:
