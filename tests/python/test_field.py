@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from subprocess import Popen
 from typing import Any
@@ -83,6 +84,10 @@ MOMENT = datetime(2026, 1, 2, 3, 4, 5, 123456)
 NANOS = pa.array([MOMENT, datetime(1969, 12, 31, 23, 59, 59, 999999)], pa.timestamp("ns"))
 EARLY = "1969-12-31 23:59:59.999999"
 MOMENTS = [[1, str(MOMENT)], [2, EARLY]]
+
+
+def of_arrow(**columns: pa.Array) -> Callable[[Path], object]:
+    return lambda path: parquet.write_table(pa.table(columns), path)
 
 
 def arrow(values: pa.Array, **how: Any) -> Callable[[Path], object]:
@@ -320,6 +325,25 @@ CASES = {
             '{"id":10,"text":-0}': "is a number whose text would change to 0",
         },
         select="id, to_json(struct(small, words, by_name)), to_json(any), of_path, text",
+    ),
+    "parquet_of_other_types": Case(
+        {"id": "int", "day": "date", "amount": "decimal(9, 2)", "big": "bigint"},
+        {
+            "nulls.parquet": of_arrow(id=pa.array([1]), day=pa.nulls(1)),
+            "bytes.parquet": of_arrow(id=pa.array([2]), day=pa.array([3], pa.int8())),
+            "digits.parquet": of_arrow(
+                id=pa.array([3, 4]),
+                amount=pa.array([Decimal("1.1050"), Decimal("2.5000")], pa.decimal128(18, 4)),
+            ),
+            "large.parquet": of_arrow(id=pa.array([5, 6]), big=pa.array([2.0**63, 2.0**62])),
+        },
+        [[1, None, None, None], [4, None, "2.50", None], [6, None, None, 2**62]],
+        {
+            '{"id":2,"day":3}': "'3' is not a date",
+            '{"id":3,"amount":1.1050}': "'1.1050' is not a decimal(9, 2)",
+            '{"id":5,"big":9.223372036854776E18}': "'9.223372036854776E18' is not a bigint",
+        },
+        {"format": "parquet"},
     ),
     "computed_numbers": Case(
         {"id": "int", "number": "int", "written": "string", "narrow": "tinyint", "whole": "int"},

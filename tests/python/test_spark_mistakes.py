@@ -258,6 +258,36 @@ def test_a_mistake_names_its_place_and_remedy(mistake: str) -> None:
     assert explained(shifted, around, model) == LINES[mistake]
 
 
+def test_a_mistake_is_found_where_a_run_names_and_pins_an_input() -> None:
+    model = SqlText("m.sql", "x", "select id, v from s.t having v > 1")
+    text = (
+        "[MISSING_GROUP_BY] The query does not include a GROUP BY clause. SQLSTATE: 42803; line 1 "
+        "pos 0"
+    )
+    pinned = 'select id, v from /* lookup {"at": 1} */ s.t version as of 1 as `t` having v > 1'
+    expected = (
+        "[HW_SQL_GROUPING] m.sql:1: columns beside an aggregate need GROUP BY: add one with all of "
+        "these columns [MISSING_GROUP_BY]"
+    )
+    assert explained(text, pinned, model) == expected
+    own_name = SqlText("m.sql", "x", "select id, v from s.t as `t` having v > 1")
+    assert explained(text, pinned, own_name) == expected
+
+
+def test_a_feature_that_a_table_lacks_is_told_for_any_statement() -> None:
+    text = (
+        "[DELTA_FEATURES_REQUIRE_MANUAL_ENABLEMENT] Your table schema requires manually enablement "
+        "of the following table feature(s): timestampNtz."
+    )
+    sql = "select 1 as a"
+    assert explained(text, "replace table m as select 1", SqlText("m.sql", sql, sql)) == (
+        "[HW_PROTOCOL_UPGRADE] m.sql: the table that exists lacks Delta's feature timestampNtz: "
+        "declare delta.feature.timestampNtz: supported in tblproperties, with "
+        "allow_protocol_upgrade: true, or drop the table and run the model again "
+        "[DELTA_FEATURES_REQUIRE_MANUAL_ENABLEMENT]"
+    )
+
+
 def test_a_partition_column_that_the_model_lacks_is_told_as_a_setting() -> None:
     sql = "select 1 as a, 2 as g"
     text = (

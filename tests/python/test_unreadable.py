@@ -198,3 +198,10 @@ def test_a_folder_that_may_not_be_read_is_named_and_links_are_followed(open_fold
         if root:
             os.seteuid(0)
         private.chmod(0o700)
+
+
+def test_a_name_that_is_not_utf_8_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").touch()
+    (tmp_path / os.fsdecode(b"lat\xe9.jsonl")).touch()
+    with pytest.raises(WorkError, match=r"lat\\xe9.jsonl: the name is not UTF-8, and Spark would"):
+        landed(tmp_path)

@@ -328,7 +328,7 @@ class Checkpoint:
 def landed(folder: Path) -> list[Path]:
     """Return the files under a folder that Spark's file source sees, without hidden ones.
 
-    Raises WorkError for a folder without read permission.
+    Raises WorkError for a folder without read permission, and for a name that Spark cannot open.
     """
 
     def refuse(error: OSError) -> None:
@@ -350,6 +350,13 @@ def landed(folder: Path) -> list[Path]:
             and not ((here / name).is_symlink() and (here / name).resolve() in around)
         ]
         found += [here / name for name in files if not _hidden(name) and (here / name).is_file()]
+    for file in found:
+        name = os.fsencode(file).decode(errors="backslashreplace")
+        if name != str(file):
+            raise WorkError(
+                "HW_INPUT_UNREADABLE",
+                f"{name}: the name is not UTF-8, and Spark would skip the file: rename it",
+            )
     return sorted(found)
 
 

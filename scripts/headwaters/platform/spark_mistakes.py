@@ -19,6 +19,7 @@ _PLACE = re.compile(r"(?:\(|; ?|== SQL \()line (\d+),? pos(?:ition)? (\d+)")
 _STATE = re.compile(r"[ .]*\bSQLSTATE: (\w{5}).*")
 # The marks and versions of inputs, which a run writes into lines of the SQL of a model.
 _PIN = re.compile(r"/\* [a-z]+ \{.*?\} \*/ ?| version as of \d+")
+_PIN_AND_NAME = re.compile(f"{_PIN.pattern}(?: as `[^`]+`)?")
 _LONGEST = 60  # characters of a line of SQL in a message
 _EVERY_FUNCTION = spark_version.STABLE_FUNCTIONS | spark_version.CHANGING_FUNCTIONS
 
@@ -95,8 +96,10 @@ def explained(text: str, statement: str, model: SqlText) -> str | None:
         return None
     condition, message = found[1], found[2]
     mistake = MISTAKES.get(condition) or MISTAKES.get(condition.partition(".")[0])
-    plain = replace(model, compiled=_without_pins(model.compiled))
-    if mistake is None or not _is_of(_without_pins(statement), plain.compiled):
+    plain = replace(model, compiled=_PIN.sub("", model.compiled))
+    without_pins = _without_pins(statement, plain.compiled)
+    is_of_table = condition.startswith("DELTA_")  # whatever the statement is
+    if mistake is None or not (is_of_table or _is_of(without_pins, plain.compiled)):
         return None
     place = _PLACE.search(text)
     number, position = (int(place[1]), int(place[2])) if place else (0, 0)
@@ -107,7 +110,7 @@ def explained(text: str, statement: str, model: SqlText) -> str | None:
     code, explain = mistake
     state = _STATE.search(message)
     error = _Error(_STATE.sub("", message), line, position, plain.compiled)
-    where = _where(_without_pins(statement), number, error, plain)
+    where = _where(without_pins, number, error, plain)
     if state and state[1].startswith("22"):  # a review hides values between condition and state
         return f"[{code}] {where}[{condition}] {explain(error)} SQLSTATE: {state[1]}"
     return f"[{code}] {where}{explain(error)} [{condition}]"
@@ -159,9 +162,13 @@ def _compiled_line(statement: str, number: int, compiled: str) -> int | None:
     return same[0] if len(same) == 1 else None
 
 
-def _without_pins(sql: str) -> str:
-    """Return SQL without the marks and versions of its inputs, which differ between runs."""
-    return _PIN.sub("", sql)
+def _without_pins(statement: str, compiled: str) -> str:
+    """Return a statement without the marks, versions and names that a run gave to its inputs.
+
+    A run names an input by its table if the model does not.
+    """
+    forms = [pin.sub("", statement) for pin in (_PIN, _PIN_AND_NAME)]
+    return next((form for form in forms if compiled.strip() in form), forms[0])
 
 
 def _is_of(statement: str, compiled: str) -> bool:
@@ -180,7 +187,7 @@ def _column(error: _Error) -> str:
     name = error.part(r"with name (\S+) cannot be resolved")
     known = error.part(r"Did you mean one of the following\? \[(.*?)\]").split(", ")
     last = {each.rpartition(".")[2]: each for each in known if each}
-    if name.rpartition(".")[2].lower() not in error.compiled.lower():
+    if "." not in name and name.lower() not in error.compiled.lower():
         return (
             f"partition_by, cluster_by or another setting names `{name}`, which is no column of "
             f"the model{or_nearest(name, last)}"
@@ -215,6 +222,8 @@ def _function(error: _Error) -> str:
     name = error.part(r"routine (\S+) on search path").rpartition(".")[2]
     if name.lower() in _OF_OTHERS:
         return f"Spark has no function `{name}`: write {_OF_OTHERS[name.lower()]}"
+    if name.lower() in _EVERY_FUNCTION:
+        return f"`{name}` is called as part of a table: a setting takes a column, not an expression"
     near = nearest(name, _EVERY_FUNCTION)
     hint = f", did you mean `{near}`?" if near else ": `show functions` lists those of Spark"
     return f"Spark has no function `{name}`{hint}"
@@ -300,6 +309,15 @@ def _column_name(error: _Error) -> str:
     )
 
 
+def _feature(error: _Error) -> str:
+    name = error.part(r"feature\(s\): (\w+)") or "<feature>"
+    return (
+        f"the table that exists lacks Delta's feature {name}: declare delta.feature.{name}: "
+        "supported in tblproperties, with allow_protocol_upgrade: true, or drop the table and run "
+        "the model again"
+    )
+
+
 def _was_clustered(error: _Error) -> str:
     return (
         "the table is or was clustered, and Delta does not replace it by a partitioned one: "
@@ -367,6 +385,16 @@ MISTAKES: Mapping[str, tuple[str, Callable[[_Error], str]]] = {
             "column of the model"
         ),
     ),
+    "DELTA_FEATURES_REQUIRE_MANUAL_ENABLEMENT": ("HW_PROTOCOL_UPGRADE", _feature),
+    "DELTA_COMPLEX_TYPE_COLUMN_CONTAINS_NULL_TYPE": (
+        "HW_SQL_TYPE",
+        _as_spark("Cast it to a type, as in `cast(array() as array<string>)`"),
+    ),
+    "DELTA_CAST_OVERFLOW_IN_TABLE_WRITE": (
+        "HW_COLUMNS_DIFFER",
+        _as_spark("Cast the column to the type of its table, or run it with --full-refresh"),
+    ),
+    "MALFORMED_CHARACTER_CODING": ("HW_SQL_VALUE", _as_spark()),
     "DATA_SOURCE_NOT_FOUND": (
         "HW_SETTING",
         _as_spark("Correct file_format, or add the jar of the format to spark.jars in the profile"),

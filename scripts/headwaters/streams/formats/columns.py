@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from headwaters.platform.sql import identifier
-from headwaters.streams.contract import Contract
+from headwaters.streams.contract import Contract, DeclaredColumn
 from headwaters.streams.formats import values
 from headwaters.streams.formats.base import KEPT, Format, as_kept
 from headwaters.streams.formats.json import Json
@@ -104,7 +105,9 @@ def typed_columns(
     type_of = dict(zip(given, types, strict=True))
     read = {c.name: given[c.field] for c in columns if c.field in given}
     typed = {
-        c.name: fitted(c, by_name(c, read[c.name], type_of[c.field]), type_of[c.field])
+        c.name: _or_null(
+            raw, c, fitted(c, by_name(c, read[c.name], type_of[c.field]), type_of[c.field])
+        )
         for c in columns
         if c.name in read
     }
@@ -122,6 +125,18 @@ def typed_columns(
         F.coalesce(*not_text, *uncast(contract, read, typed), no_problem()).alias("_uncast"),
         *more,
     )
+
+
+def _or_null(raw: DataFrame, column: DeclaredColumn, value: Column) -> Column:
+    """Return a converted value, or NULL if Spark has no cast from the type that the file has.
+
+    Then only NULL fits, as in a file whose column has no other value.
+    """
+    try:
+        raw.select(value)
+    except AnalysisException:
+        return F.lit(None).cast(column.data_type)
+    return value
 
 
 def _as_text(contract: Contract, name: str, value: Column, given: T.DataType) -> Column:

@@ -65,13 +65,17 @@ def _fitted(data_type: str, value: Column, kind: str) -> Column:
     if kind == "string":
         return _fitted_text(data_type, value)
     given = texts.kind(kind)
-    if wanted == given and wanted != "float":
+    if wanted == given and wanted not in ("float", "decimal"):
         return found
     same = None
     if wanted == "float":
         same = ~is_infinite(found) | is_infinite(value.try_cast("double"))
     elif wanted in ("tinyint", "smallint", "int", "bigint", "boolean") or wanted == "date":
         same = found.try_cast(kind) == value
+        if wanted == "bigint" and given == "float":
+            same &= value < 2.0**63  # Spark makes the greatest bigint of it
+    elif wanted == given == "decimal" and data_type.replace(" ", "").lower() != kind:
+        same = found == value
     elif wanted == "timestamp" and given != "date":
         same = F.abs(F.unix_seconds(found)) <= texts.NEWEST_SECOND
     return found if same is None else F.when(same, found)
