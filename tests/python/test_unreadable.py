@@ -84,6 +84,25 @@ def test_a_file_that_cannot_be_read_is_a_row_of_quarantine_and_the_others_go_to_
     assert line.endswith("; nothing of its batch is kept")
 
 
+def test_bytes_and_short_numbers_come_back_from_quarantine(ingester: Ingester) -> None:
+    columns = {"id": "int", "word": "string", "number": "double"}
+    check = {"id": [{"type": "check", "expression": "id = 0"}]}
+    strict, loose = (node(columns, {"format": "parquet"}, rules=of) for of in (check, None))
+    (ingester.lake / "landing" / "orders").mkdir(parents=True)
+    table = pa.table(
+        {
+            "id": pa.array([1], pa.int32()),
+            "word": pa.array([b"x"]),
+            "number": pa.array([0.1], pa.float32()),
+        }
+    )
+    pq.write_table(table, ingester.lake / "landing" / "orders" / "a.parquet")
+    assert ingester.run(strict) == ["orders  0 rows, 1 quarantined (check id 1)"]
+    request = {"lake": str(ingester.lake), "replay": [loose], "dry_run": False}
+    assert ingester.ask(**request) == {"orders": [1, {}]}
+    assert ingester.rows("orders", "id, word, number") == [[1, "x", 0.10000000149011612]]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("point", ["orders", "orders_quarantine"])
 def test_files_are_read_once_whatever_becomes_of_them_after_a_kill(
