@@ -112,6 +112,7 @@ class Json(FileFormat):
             malformed(F.col("_keys").isNull(), "is empty"),
             malformed(_goes_on_after_the_record(), "more than one JSON object in a record"),
             (_repeats_a_key(contract), _repeated_key()),
+            *_repeats_within(contract),
             (F.col("_uncast").isNotNull(), F.col("_uncast")),
             *_changed_numbers(contract),
         ]
@@ -338,6 +339,20 @@ def _has_more_keys(contract: Contract) -> Column:
 def _repeats_a_key(contract: Contract) -> Column:
     """Return whether a record repeats a field name; Spark would take the last value."""
     return _has_more_keys(contract) & (F.size(F.array_distinct("_keys")) < F.size("_keys"))
+
+
+def _repeats_within(contract: Contract) -> list[Problem]:
+    """Return the problem of a name that an object inside a record repeats, if any are declared.
+
+    Spark takes the last value, and refuses the record as a variant. It also refuses there what
+    only its reader of JSON allows: quotes of the other kind, comments, and NaN.
+    """
+    types = (type_of(column).simpleString() for column in contract.read_columns)
+    if not any("struct<" in one or "map<" in one for one in types):
+        return []
+    allowed = F.col("_raw").rlike(r"'|NaN|INF|Infinity|/\*|//|#")
+    refused = F.try_parse_json("_raw").isNull() & ~allowed
+    return [malformed(refused, "has an object that repeats a name")]
 
 
 def _repeated_key() -> Column:
