@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from headwaters.platform import delta_version, spark_mistakes, spark_version
+from headwaters.platform.delta_version import features_of_types
 from headwaters.platform.jars import installed_pyspark
 
 MODULES = (delta_version, spark_version, spark_mistakes)
@@ -92,3 +93,11 @@ def test_the_page_about_upgrades_has_the_required_releases() -> None:
         for name, release in releases.items()
     }
     assert page["Java"] == " or ".join(map(str, spark_version.JAVA_PROVEN))
+
+
+def test_types_whose_features_an_existing_table_must_have_first() -> None:
+    assert features_of_types("`id` int, `variant` string") == {}
+    assert features_of_types("`a` array<timestamp_ntz>, `b` VARIANT") == {
+        "delta.feature.timestampNtz": "supported",
+        "delta.feature.variantType": "supported",
+    }

@@ -65,6 +65,8 @@ TABLE_PROPERTIES: dict[str, PropertyKind | tuple[str, ...]] = {
 # The start of a property that enables a table feature.
 FEATURE = "delta.feature."
 DELETION_VECTORS = "deletionVectors"
+# Types whose features Delta adds to a new table only; one that exists has to have them first.
+_FEATURES_OF_TYPES = {"timestamp_ntz": "timestampNtz", "variant": "variantType"}
 # Table features with which Delta fills the columns that a statement omits.
 FILLING_FEATURES = {"identityColumns", "generatedColumns", "allowColumnDefaults"}
 # The metadata of such columns.
@@ -195,3 +197,13 @@ def has_replace_on(engine: str) -> bool:
     """Return true if a commit's `engineInfo` names an engine with the option `replaceOn`."""
     match = _DELTA_ENGINE.match(engine)
     return match is not None and (int(match[1]), int(match[2])) >= _REPLACE_ON_SINCE
+
+
+def features_of_types(columns: str) -> dict[str, str]:
+    """Return the properties with which an existing table may get columns, given as DDL."""
+    words = set(re.findall(r"\w+", re.sub("`[^`]*`", "", columns.lower())))
+    return {
+        f"{FEATURE}{feature}": "supported"
+        for word, feature in _FEATURES_OF_TYPES.items()
+        if word in words
+    }

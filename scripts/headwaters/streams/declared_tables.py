@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
+from headwaters.platform.delta_version import features_of_types
 from headwaters.platform.errors import UserError
 from headwaters.platform.problems import Problem
 from headwaters.platform.sql import identifier
@@ -24,6 +25,11 @@ class StreamTable:
     columns: tuple[str, ...]
     properties: Mapping[str, str]
     marks: Mapping[str, str]
+
+    @property
+    def features(self) -> dict[str, str]:
+        """Return the properties that an empty table needs before it gets the columns."""
+        return features_of_types(", ".join(self.columns))
 
 
 def table_location(schema_location: str, table: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any, cast
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from headwaters.platform.delta_version import features_of_types
 from headwaters.platform.errors import UserError
 from headwaters.platform.sql import literal
 from headwaters.tables.delta_log import exists
@@ -122,6 +123,11 @@ class TableSnapshot:
     def add_columns(self, added: Sequence[tuple[str, str]]) -> None:
         """Add columns that the table does not have."""
         self._known = None
+        if features := features_of_types(_ddl(added)):
+            settings = ", ".join(
+                f"{literal(name)} = {literal(features[name])}" for name in features
+            )
+            self.spark.sql(f"alter table {self._sql_name} set tblproperties ({settings})")
         self.spark.sql(f"alter table {self._sql_name} add columns ({_ddl(added)})")
 
     def compact(self, below: int) -> None:
@@ -175,7 +181,7 @@ class TableSnapshot:
                 )
         missing = [column for column in columns if column[0].lower() not in present]
         if missing:
-            self.spark.sql(f"alter table {self._sql_name} add columns ({_ddl(missing)})")
+            self.add_columns(missing)
 
     def _bring_properties(self, properties: Mapping[str, str], settings: str) -> None:
         rows = self.spark.sql(f"show tblproperties {self._sql_name}").collect()
