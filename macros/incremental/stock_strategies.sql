@@ -59,7 +59,7 @@
         {%- set table = adapter.stock.table_of(adapter.get_columns_in_relation(target), detail, fields) -%}
     {%- endif -%}
     {%- set batch = adapter.stock.columns_of(run_query('describe query\n' ~ rows_sql).rows) -%}
-    {%- set write = adapter.stock.write_of(model, batch, table) -%}
+    {%- set write = adapter.stock.write_of(model, batch, table, flags) -%}
     {%- if write.problem -%}{{ hw_raise_problems([write.problem]) }}{%- endif -%}
     {{ return(write) }}
 {% endmacro %}

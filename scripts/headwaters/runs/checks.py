@@ -132,7 +132,10 @@ def _check_bare_inputs(where: str, model: Model, code: str) -> None:
 
 
 def declared_tables(session: Session) -> dict[tuple[str, ...], Mapping[str, Any]]:
-    """Return the tables that the project declares, by schema and name in lower case."""
+    """Return the tables that the project declares, by schema and name in lower case.
+
+    With `--defer`, a node is also the table of the state that dbt reads in its place.
+    """
     graph = session.graph
     nodes = [*graph["sources"].values()]
     nodes += [
@@ -140,9 +143,10 @@ def declared_tables(session: Session) -> dict[tuple[str, ...], Mapping[str, Any]
         for node in graph["nodes"].values()
         if node["resource_type"] in ("model", "seed", "snapshot")
     ]
+    deferred = [(node["defer_relation"], node) for node in nodes if node.get("defer_relation")]
     return {
-        (node["schema"].lower(), (node.get("identifier") or node.get("alias")).lower()): node
-        for node in nodes
+        (place["schema"].lower(), (place.get("identifier") or place.get("alias")).lower()): node
+        for place, node in [*deferred, *zip(nodes, nodes, strict=True)]
     }
 
 

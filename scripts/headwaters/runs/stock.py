@@ -147,8 +147,13 @@ def _filled(fields: Iterable[Mapping[str, Any]]) -> Iterator[str]:
             yield str(one["name"]).lower()
 
 
-def write_of(node: Node, batch: Sequence[StockColumn], table: StockTable | None) -> StockWrite:
-    """Decide the write of a batch with these columns; `table` is None if the run creates it."""
+def write_of(
+    node: Node, batch: Sequence[StockColumn], table: StockTable | None, flags: Any = None
+) -> StockWrite:
+    """Decide the write of a batch with these columns; `table` is None if the run creates it.
+
+    `flags` are those of the invocation.
+    """
     config = node["config"]
     strategy = config.get("incremental_strategy") or "append"
     try:
@@ -158,6 +163,8 @@ def write_of(node: Node, batch: Sequence[StockColumn], table: StockTable | None)
             if strategy == "merge":
                 _check_names(settings, [column.key for column in batch])
             return StockWrite(period=period)
+        if strategy == "merge":
+            _check_part(settings, flags)
         changes = _columns(settings, strategy, batch, table)
         merge = _merge(settings, changes, batch) if strategy == "merge" else None
         overwrites = _overwrite(config, table) if strategy == "insert_overwrite" else None
@@ -352,6 +359,17 @@ def _merge(settings: StockSettings, write: StockWrite, batch: Sequence[StockColu
         by_source_action=settings.not_matched_by_source_action,
         by_source_condition=settings.not_matched_by_source_condition,
     )
+
+
+def _check_part(settings: StockSettings, flags: Any) -> None:
+    """Refuse a batch without a part of its rows, if the merge changes rows that the batch lacks."""
+    options = [name for name in ("empty", "sample") if getattr(flags, name.upper(), None)]
+    if settings.not_matched_by_source_action and options:
+        raise _Refused(
+            "HW_SNAPSHOT_PART",
+            f"has not_matched_by_source_action, and --{options[0]} leaves out rows of its input: "
+            f"the table would lose theirs. Exclude the model, or run it without --{options[0]}.",
+        )
 
 
 def _check_names(settings: StockSettings, columns: Sequence[str]) -> None:

@@ -10,7 +10,8 @@ import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -18,6 +19,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from headwaters.platform.errors import UserError
 from headwaters.runs.change_set_cache import ChangeSetCache
+from headwaters.runs.checks import declared_tables
 from headwaters.runs.client_rows import ClientRows
 from headwaters.runs.inputs import marked
 from headwaters.runs.model import Model
@@ -577,3 +579,16 @@ def test_a_strict_model_keeps_the_rows_of_another_writer() -> None:
         assert runs.lake.tables[TARGET].rows is None, at
         assert runs.run(full_refresh=True).choice == "replace"
         runs.check(f"written at statement {at}")
+
+
+def test_a_deferred_table_is_declared() -> None:
+    model = {"resource_type": "model", "schema": "Dev", "alias": "orders"}
+    place = {"schema": "prod", "alias": "orders", "database": None}
+    deferred = model | {"alias": "lines", "defer_relation": place | {"alias": "lines"}}
+    graph = {"sources": {}, "nodes": {"orders": model, "lines": deferred}}
+    found = declared_tables(cast(Any, SimpleNamespace(graph=graph)))
+    assert found == {
+        ("prod", "lines"): deferred,
+        ("dev", "orders"): model,
+        ("dev", "lines"): deferred,
+    }

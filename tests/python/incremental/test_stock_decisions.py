@@ -184,6 +184,21 @@ def test_values_are_refused_that_spark_would_store_in_part(
     )
 
 
+@pytest.mark.parametrize("flag", ["EMPTY", "SAMPLE"])
+def test_a_part_of_the_rows_deletes_no_others(flag: str) -> None:
+    flags, table = SimpleNamespace(**{flag: True}), StockTable(COLUMNS)
+    deleting = node(not_matched_by_source_action="delete")
+    text = str(write_of(deleting, COLUMNS, table, flags).problem)
+    assert text == (
+        "[HW_SNAPSHOT_PART] orders (models/orders.sql, incremental_strategy: merge) has "
+        f"not_matched_by_source_action, and --{flag.lower()} leaves out rows of its input: the "
+        f"table would lose theirs. Exclude the model, or run it without --{flag.lower()}."
+    )
+    assert write_of(deleting, COLUMNS, None, flags).problem is None
+    assert write_of(deleting, COLUMNS, table, SimpleNamespace()).problem is None
+    assert write_of(node(), COLUMNS, table, flags).problem is None
+
+
 @pytest.mark.parametrize(
     "given", ["struct<b:int,a:int>", "struct<a:int>", "struct<a:int,b:int,c:int>"]
 )
