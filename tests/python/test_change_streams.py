@@ -124,7 +124,7 @@ def test_events_of_debezium_are_rows_of_their_columns_or_in_quarantine_with_a_re
         event("c", 23, after=CUSTOMER).replace('"Ada"', '"Ada", "name": "Bea"'): (
             "malformed",
             None,
-            "has a field twice",
+            "has an object that repeats a name",
         ),
         event("c", 24, after=CUSTOMER) + ', "x": 1': ("malformed", None, "is not one JSON object"),
         event("c", 25, after=CUSTOMER) + event("c", 26, after=CUSTOMER): (

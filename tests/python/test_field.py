@@ -350,7 +350,7 @@ CASES = {
         {
             "a.json": b'{"id":1,"s":{"x":1},"m":{"k":1},"o":{"n":1,"z":2}}\n'
             b'{"id":2,"s":{"x":1,"x":2}}\n{"id":3,"m":{"k":1,"k":2}}\n'
-            b'{"id":4,"o":{"n":1,"n":2}}\n{\'id\':5,"s":{"x":1}}\n'
+            b'{"id":4,"o":{"n":1,"n":2},"it":"it\'s"}\n{\'id\':5,"s":{"x":1}}\n'
             b'{"id":6,"more":[{"x":1},{"x":2}]}\n'
         },
         [
@@ -361,7 +361,7 @@ CASES = {
         {
             '{"id":2,"s":{"x":1,"x":2}}': "has an object that repeats a name",
             '{"id":3,"m":{"k":1,"k":2}}': "has an object that repeats a name",
-            '{"id":4,"o":{"n":1,"n":2}}': "has an object that repeats a name",
+            '{"id":4,"o":{"n":1,"n":2},"it":"it\'s"}': "has an object that repeats a name",
         },
         select="id, to_json(struct(s, m)), n",
     ),

@@ -145,7 +145,7 @@ def test_values_inside_values_of_json_are_kept_or_refused(ingester: Ingester) ->
         ],
         '{"id": 2, "s": "[1.10]"}': ["[1.10]"],
         '{"id": 3, "s": [12345678901234567890, 1e3]}': ["[12345678901234567890,1000.0]"],
-        '{"id": 4, "extra": 123456789.50, "p": {"a": 1, "b": ["1.10", 1.50]}}': [None],
+        '{"id": 4, "extra": 123456789.50, "p": {"a": 1, "b": ["1.10", 1.5]}}': [None],
     }
     quarantined: dict[str, list[str | None]] = {
         '{"id": 11, "s": {"n": 12345678901234567890.123456789}}': ["type", "s"],
@@ -156,6 +156,7 @@ def test_values_inside_values_of_json_are_kept_or_refused(ingester: Ingester) ->
         '{"id": 17, "id": 18}': ["malformed", "id"],
         '{"id": 19, "extra": 1, "extra": 2}': ["malformed", "extra"],
         '{"id": 20, "p": {"a": "1"}}': ["type", None],
+        '{"id": 22, "p": {"a": 1, "b": ["1.10", 1.50]}}': ["type", "p"],
         '{"id": 21, "p": []}': ["type", "p"],
     }
     ingester.land("a.jsonl", *kept, *quarantined)

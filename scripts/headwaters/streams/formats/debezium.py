@@ -116,7 +116,6 @@ class Debezium(Json):
         """Return the problems of the JSON, then those of an event that does not change one row."""
         op, before, after = (F.col(f"payload.{name}") for name in ("op", "before", "after"))
         one = F.json_array_length(F.concat(F.lit("["), F.col("_received"), F.lit("]")))
-        names = F.map_keys("_fields")
         other = F.concat(F.lit("'"), F.substring(op, 1, 100), F.lit("' is not c, r, u or d"))
         received = F.col("_received")
         problems = [
@@ -130,7 +129,6 @@ class Debezium(Json):
             (~op.isin("c", "r", "u", "d"), problem_of("check", F.lit("op"), other)),
             malformed((op == "d") & before.isNull(), "has no before"),
             malformed((op != "d") & after.isNull(), "has no after"),
-            malformed(F.size(F.array_distinct(names)) < F.size(names), "has a field twice"),
             *[self._moved(name) for name in self._key],
             number_within(F.lit(True), F.coalesce(self._unknown(), F.lit("")), null()),
         ]

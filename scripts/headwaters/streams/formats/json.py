@@ -350,7 +350,8 @@ def _repeats_within(contract: Contract) -> list[Problem]:
     types = (type_of(column).simpleString() for column in contract.read_columns)
     if not any("struct<" in one or "map<" in one for one in types):
         return []
-    allowed = F.col("_raw").rlike(r"'|NaN|INF|Infinity|/\*|//|#")
+    outside = F.regexp_replace("_raw", texts.TEXT, '""')
+    allowed = outside.rlike(r"'|NaN|INF|Infinity|/\*|//|#")
     refused = F.try_parse_json("_raw").isNull() & ~allowed
     return [malformed(refused, "has an object that repeats a name")]
 
