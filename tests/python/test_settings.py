@@ -419,3 +419,22 @@ def test_settings_of_spark_may_be_numbers_and_left_out() -> None:
 @pytest.mark.parametrize("part", ["run", "table"])
 def test_the_page_has_the_reference_that_the_class_gives(part: Part) -> None:
     assert settings_table(part) + "\n" in (ROOT / "docs" / "models.md").read_text()
+
+
+def test_two_nodes_of_one_table_are_refused() -> None:
+    def of(name: str, alias: str, **more: Any) -> dict[str, Any]:
+        return {
+            "resource_type": "model",
+            "original_file_path": f"models/{name}.sql",
+            "name": name,
+            "schema": "shop",
+            "alias": alias,
+            "config": {"materialized": "table"},
+        } | more
+
+    nodes = {"a": of("a", "Shared"), "b": of("b", "shared"), "c": of("c", "other")}
+    nodes["d"] = of("d", "OTHER", config={"materialized": "ephemeral"})
+    assert list(map(str, graph_problems(nodes, {}))) == [
+        "[HW_SAME_TABLE] models/b.sql: b writes the table shop.shared, and so does a "
+        "(models/a.sql), since names of tables ignore case: give one of them another alias"
+    ]

@@ -156,7 +156,25 @@ def graph_problems(
     for node in nodes.values():
         if node["resource_type"] == "model":
             found += feed_retention_problems(node, everything)
-    return some(found)
+    return some([*found, *_of_one_table(nodes.values())])
+
+
+def _of_one_table(nodes: Iterable[Node]) -> Iterator[Problem]:
+    """Yield the nodes that write the table of another one: dbt compares names with their case."""
+    written: dict[tuple[str, str], Node] = {}
+    for node in nodes:
+        is_table = node["resource_type"] in ("model", "seed", "snapshot")
+        if not is_table or node["config"].get("materialized") == "ephemeral":
+            continue
+        schema, name = str(node["schema"]), str(node.get("alias") or node["name"])
+        other = written.setdefault((schema.lower(), name.lower()), node)
+        if other is not node:
+            yield Problem(
+                "HW_SAME_TABLE",
+                f"{node['original_file_path']}: {node['name']} writes the table {schema}.{name}, "
+                f"and so does {other['name']} ({other['original_file_path']}), since names of "
+                "tables ignore case: give one of them another alias",
+            )
 
 
 def as_seen_by(project: str, node: Node) -> Node:
