@@ -98,7 +98,7 @@ def explained(text: str, statement: str, model: SqlText) -> str | None:
     mistake = MISTAKES.get(condition) or MISTAKES.get(condition.partition(".")[0])
     plain = replace(model, compiled=_PIN.sub("", model.compiled))
     without_pins = _without_pins(statement, plain.compiled)
-    is_of_table = condition.startswith("DELTA_")  # whatever the statement is
+    is_of_table = condition.startswith("DELTA_")  # any statement of the run may meet it
     if mistake is None or not (is_of_table or _is_of(without_pins, plain.compiled)):
         return None
     place = _PLACE.search(text)

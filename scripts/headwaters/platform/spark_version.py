@@ -213,7 +213,7 @@ SETTINGS_OF_FILES = (
 
 
 def decides_rows(setting: str) -> bool:
-    """Return true unless a setting is known to leave the rows of a query as they are."""
+    """Return true unless a setting is known not to change the rows of a query."""
     if setting in (*SETTINGS_OF_RESULTS, *SETTINGS_OF_FILES):
         return True
     of_execution = (*SETTINGS_OF_READER, *SETTINGS_OF_EXECUTION)

@@ -162,7 +162,7 @@ def _file_schema(contract: Contract) -> str:
 
 
 def _compares_header(contract: Contract) -> bool:
-    """Return true if Spark does not read the header as it is.
+    """Return true if Spark cannot compare the header itself.
 
     It has an empty or a repeated name, or one with a line break.
     """
