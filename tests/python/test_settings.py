@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from headwaters.tables.checks import graph_problems, node_problems, setting_problems
 from headwaters.tables.dbt_names import known_names
-from headwaters.tables.repeated_appends import appending_problems, macros_of
+from headwaters.tables.repeated_appends import appending_problems, macros_of, refresh_problems
 from headwaters.tables.setting_types import Part
 from headwaters.tables.settings import ModelSettings, run_config, settings_table
 from headwaters.tables.vars_and_targets import variable_problems
@@ -438,3 +438,28 @@ def test_two_nodes_of_one_table_are_refused() -> None:
         "[HW_SAME_TABLE] models/b.sql: b writes the table shop.shared, and so does a "
         "(models/a.sql), since names of tables ignore case: give one of them another alias"
     ]
+
+
+@pytest.mark.parametrize(
+    ("sql", "strategy", "is_refused"),
+    [
+        ("select 1 {% if not flags.FULL_REFRESH %} where true {% endif %}", "auto", True),
+        ("{% set whole = should_full_refresh() %} select 1", "change_feed", True),
+        ("select 1 {% if not flags.FULL_REFRESH %} where true {% endif %}", "merge", False),
+        ("{{ config(post_hook='{{ should_full_refresh() }}') }} select 1", "auto", False),
+        ("select flags from t -- flags.FULL_REFRESH", "auto", False),
+    ],
+)
+def test_sql_that_differs_in_a_full_refresh_is_refused(
+    sql: str, strategy: str, is_refused: bool
+) -> None:
+    config = {"materialized": "incremental", "incremental_strategy": strategy}
+    model = {"resource_type": "model", "raw_code": sql, "config": config}
+    found = list(map(str, refresh_problems(model)))
+    assert [text.partition(",")[0] for text in found] == (
+        ["[HW_OTHER_QUERY] its SQL asks for FULL_REFRESH"]
+        if is_refused and "FULL" in sql
+        else ["[HW_OTHER_QUERY] its SQL asks for should_full_refresh"]
+        if is_refused
+        else []
+    )

@@ -19,7 +19,12 @@ from headwaters.tables.properties import build_problems, property_problems
 from headwaters.tables.publications import declared as published
 from headwaters.tables.publications import publication_problems
 from headwaters.tables.python_models import python_problems
-from headwaters.tables.repeated_appends import MacroOf, appending_problems, macros_of
+from headwaters.tables.repeated_appends import (
+    MacroOf,
+    appending_problems,
+    macros_of,
+    refresh_problems,
+)
 from headwaters.tables.retention import feed_retention_problems, stream_retention_problems
 from headwaters.tables.setting_conflicts import fitting_problems, names_of
 from headwaters.tables.settings import strategy_problems, value_problems
@@ -133,7 +138,7 @@ def _seen(node: Any, project: str, entries: Mapping[tuple[str, str], _Entry]) ->
 
 
 def _appending(node: Node, project: str, macro_of: MacroOf) -> Iterator[Problem]:
-    for problem in appending_problems(node, project, macro_of):
+    for problem in (*appending_problems(node, project, macro_of), *refresh_problems(node)):
         yield problem.at(place_of(node))
 
 

@@ -1,4 +1,4 @@
-"""Incremental models that would append their whole query at every run.
+"""Incremental models whose query differs by run: they append all of it again, or mix two queries.
 
 dbt-spark appends the rows of a model without an `incremental_strategy`. Without a condition on
 `is_incremental()`, each run appends all rows of the query again.
@@ -14,10 +14,12 @@ from jinja2 import TemplateError, nodes
 
 from headwaters.platform.nodes import Node
 from headwaters.platform.problems import Problem
-from headwaters.tables.setting_types import is_empty
+from headwaters.tables.setting_types import FOLLOWING, is_empty
 
 # Names in queries that depend on the run: dbt's function, and the model's own table.
 _MARKS = frozenset({"is_incremental", "this"})
+# Names that tell whether a run is a full refresh.
+_OF_REFRESH = frozenset({"FULL_REFRESH", "should_full_refresh"})
 # Macros of dbt and of this adapter, whose text reveals nothing about a model.
 _BUILT_IN = ("macro.dbt.", "macro.dbt_spark.", "macro.dbt_headwaters.")
 
@@ -50,6 +52,24 @@ def appending_problems(node: Node, project: str, macro_of: MacroOf) -> Iterator[
         f"incremental_strategy, and no condition on is_incremental(). {where}"
         f"which keeps the table equal to the query, or {merges}incremental_strategy: append",
     )
+
+
+def refresh_problems(node: Node) -> Iterator[Problem]:
+    """Yield the problem of a maintained model with another query in a full refresh."""
+    config = node["config"]
+    if (
+        node["resource_type"] == "model"
+        and config.get("materialized") == "incremental"
+        and config.get("incremental_strategy") in FOLLOWING
+        and node.get("language") != "python"
+        and (found := sorted(_names(node.get("raw_code") or "") & _OF_REFRESH))
+    ):
+        yield Problem(
+            "HW_OTHER_QUERY",
+            f"its SQL asks for {found[0]}, so a full refresh would have other rows than the runs "
+            f"before it: {config['incremental_strategy']} applies what changed to one query. "
+            "Remove the condition",
+        )
 
 
 def _tells_runs_apart(node: Node, macro_of: MacroOf) -> bool:
