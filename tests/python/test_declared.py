@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from dbt_headwaters import every_problem
 from headwaters.analysis import expectations_of
 from headwaters.platform.delta_version import TABLE_PROPERTIES
+from headwaters.platform.errors import UserError
 from headwaters.platform.names import nearest, not_allowed, or_nearest
 from headwaters.platform.units import bytes_of, milliseconds_of
 from headwaters.tables.checks import graph_problems, node_problems, some
@@ -550,3 +551,9 @@ def test_a_column_default_needs_no_permission_to_upgrade_the_protocol() -> None:
 
     assert problems("allowColumnDefaults") == []
     assert problems("columnMapping") == ["HW_PROTOCOL_UPGRADE"]
+
+
+def test_a_check_without_an_expression_is_told() -> None:
+    declared = node(constraints=[{"type": "check", "name": "positive", "expresion": "id > 0"}])
+    with pytest.raises(UserError, match="the constraint positive of type check has no expression"):
+        created_checks(declared)

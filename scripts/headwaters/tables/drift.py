@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from headwaters.platform.delta_version import FEATURE
+from headwaters.platform.errors import UserError
 from headwaters.platform.nodes import Node, as_tuple, setting, table_name
 from headwaters.platform.sql import identifier
 from headwaters.tables.commits import as_mapping, as_names
@@ -148,6 +149,12 @@ def _checks(node: Node) -> Iterator[tuple[str, str]]:
     """
     constraints = node.get("constraints") or ()
     for number, check in enumerate((one for one in constraints if one["type"] == "check"), 1):
+        if not check.get("expression"):
+            raise UserError(
+                "HW_SETTING",
+                f"{node['original_file_path']}: {node['name']}: the constraint "
+                f"{check.get('name') or number} of type check has no expression: write one",
+            )
         text = f";{check['expression']};{number}"
         name = check.get("name") or hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
         yield name, check["expression"]
