@@ -84,6 +84,29 @@ def test_a_file_that_cannot_be_read_is_a_row_of_quarantine_and_the_others_go_to_
     assert line.endswith("; nothing of its batch is kept")
 
 
+def test_csv_is_replayed_by_the_columns_with_which_it_was_kept(ingester: Ingester) -> None:
+    names = ["id", "a", "b"]
+    check = {"id": [{"type": "check", "expression": "id > 1"}]}
+
+    def stream(*columns: str, rules: Any = None) -> dict[str, Any]:
+        types = {name: "int" if name == "id" else "string" for name in columns}
+        return node(types, {"format": "csv"}, rules=rules)
+
+    folder = ingester.lake / "landing" / "orders"
+    folder.mkdir(parents=True)
+    (folder / "1.csv").write_text("id,a,b\n1,a1,b1\n2,a2,b2\n")
+    ingester.run(stream(*names, rules=check))
+    (folder / "2.csv").write_text("id,b,a\n0,b0,a0\n3,b3,a3\n")
+    ingester.run(stream("id", "b", "a", rules=check))
+    request = {"lake": str(ingester.lake), "dry_run": False}
+    more = stream("id", "b", "a", "c")
+    assert ingester.ask(**request, replay=[more]) == {"orders": [0, {"malformed": 2}]}
+    assert ingester.ask(**request, replay=[stream("id", "b", "a")]) == {"orders": [2, {}]}
+    assert ingester.rows("orders", "id, a, b", order="id") == [
+        [number, f"a{number}", f"b{number}"] for number in range(4)
+    ]
+
+
 def test_bytes_and_short_numbers_come_back_from_quarantine(ingester: Ingester) -> None:
     columns = {"id": "int", "word": "string", "number": "double"}
     check = {"id": [{"type": "check", "expression": "id = 0"}]}

@@ -20,7 +20,7 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -294,6 +294,20 @@ class Checkpoint:
     def keep_contract(self, contract: BaseModel) -> None:
         """Store the contract before a batch is planned with it."""
         self._keep("contract.json", contract.model_dump_json(by_alias=True))
+
+    def fields_by_version(self) -> dict[str, list[str]]:
+        """Return the fields of each contract of a CSV stream, in their order, by its version."""
+        file = self.path / "fields.json"
+        if not file.exists():
+            return {}
+        with self._intact(file):
+            return {version: list(names) for version, names in json.loads(file.read_text()).items()}
+
+    def keep_fields(self, version: str, names: Sequence[str]) -> None:
+        """Store the fields of a contract: its records in quarantine have no names."""
+        known = self.fields_by_version()
+        if known.get(version) != list(names):
+            self._keep("fields.json", json.dumps(known | {version: list(names)}))
 
     def _keep(self, name: str, text: str) -> None:
         self.path.mkdir(parents=True, exist_ok=True)

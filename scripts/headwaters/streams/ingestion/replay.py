@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import reduce
+from itertools import chain
 from typing import Any
 
 from delta.tables import DeltaTable
@@ -91,7 +93,8 @@ def _replay(spark: SparkSession, stream: Stream, dry_run: bool) -> Replayed:
     if settled := has_settled(rows.columns):
         rows = rows.where("settled is null")
     files = rows.where(IS_FILE).count()  # without a record to parse
-    parsed = _parsed(contract, rows.where(f"({IS_FILE}) is not true"), bronze)
+    kept = stream.checkpoint.fields_by_version()
+    parsed = _parsed(contract, rows.where(f"({IS_FILE}) is not true"), bronze, kept)
     accepted, refused = _counted(parsed)
     refused = Counter({f"malformed {FIELD}": files}) + refused
     if dry_run or not accepted:
@@ -153,13 +156,41 @@ def _stay(contract: Contract, parsed: DataFrame, keys: Sequence[str]) -> DataFra
     return left.select(*keys, "_bad.*", version, "_ingested_at", F.lit(True).alias("_stays"))
 
 
-def _parsed(contract: Contract, rows: DataFrame, bronze: DataFrame) -> DataFrame:
+def _parsed(
+    contract: Contract, rows: DataFrame, bronze: DataFrame, kept: Mapping[str, Sequence[str]]
+) -> DataFrame:
     """Parse quarantined records by a contract as if they had just arrived.
 
     If keys must not repeat, a record whose key is now in bronze stays, regardless of its reason.
     """
-    parsed = format_of(contract).parse_again(rows)
+    parsed = reduce(DataFrame.unionByName, _by_fields(contract, rows, kept))
     if not contract.stream.deduplicate:
         return parsed
     late = F.when(F.col("_reason") == "late", problem_of("late"))
     return mark_repeated(contract, with_problem(parsed, late), bronze, None)
+
+
+def _by_fields(
+    contract: Contract, rows: DataFrame, kept: Mapping[str, Sequence[str]]
+) -> Iterator[DataFrame]:
+    """Yield parsed records. One of CSV, which has no names, has the fields of its own contract.
+
+    `kept` has these in their order, by the contract's version.
+    """
+    fields = [column.field for column in contract.read_columns]
+    others: dict[tuple[str, ...], list[str]] = {}
+    for version, names in kept.items():
+        if list(names) != fields:
+            others.setdefault(tuple(names), []).append(version)
+    of_others = F.coalesce(F.col("contract").isin(*chain(*others.values())), F.lit(False))
+    yield format_of(contract).parse_again(rows.where(~of_others) if others else rows)
+    for names, versions in others.items():
+        chosen = rows.where(F.col("contract").isin(versions))
+        if set(names) == set(fields) and len(names) == len(set(names)):
+            read = sorted(contract.read_columns, key=lambda column: names.index(column.field))
+            ordered = contract.model_copy(update={"columns": (*read, *contract.computed_columns)})
+            yield format_of(ordered).parse_again(chosen)
+        else:
+            gone = F.lit("was kept with other columns: land its file again")
+            parsed = format_of(contract).parse_again(chosen)
+            yield with_problem(parsed, problem_of("malformed", message=gone))

@@ -190,6 +190,9 @@ def _begin(spark: SparkSession, stream: Stream, stopping: Stopping) -> None:
         guards.prepare(spark, stream)
         _finish_cut_short(spark, stream, stopping)
         stream.checkpoint.keep_contract(stream.contract)
+        if stream.contract.stream.format == "csv":
+            fields = [column.field for column in stream.contract.read_columns]
+            stream.checkpoint.keep_fields(stream.contract.version, fields)
         if not source_of(stream).has_begun(spark):
             stream.recovered()
             stream.retry_at = time.monotonic() + LOOK_EVERY
