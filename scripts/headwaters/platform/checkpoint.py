@@ -10,6 +10,7 @@ Structured Streaming writes these files:
 headwaters adds these:
 
 - `contract.json`: the contract of the last planned batch
+- `fields.json`: the fields of each contract of a CSV stream, by the contract's version
 - `topics.json`: the identities of the topics
 - `begin.json`: a start that Spark does not store
 """
