@@ -105,11 +105,7 @@ def typed_columns(
     type_of = dict(zip(given, types, strict=True))
     read = {c.name: given[c.field] for c in columns if c.field in given}
     typed = {
-        c.name: _or_null(
-            raw, c, fitted(c, by_name(c, read[c.name], type_of[c.field]), type_of[c.field])
-        )
-        for c in columns
-        if c.name in read
+        c.name: _typed(raw, c, read[c.name], type_of[c.field]) for c in columns if c.name in read
     }
     wanted = type_of | {c.field: values.type_of(c) for c in columns}
     not_text = [
@@ -127,16 +123,18 @@ def typed_columns(
     )
 
 
-def _or_null(raw: DataFrame, column: DeclaredColumn, value: Column) -> Column:
+def _typed(raw: DataFrame, column: DeclaredColumn, value: Column, given: T.DataType) -> Column:
     """Return a converted value, or NULL if Spark has no cast from the type that the file has.
 
     Then only NULL fits, as in a file whose column has no other value.
     """
-    try:
-        raw.select(value)
-    except AnalysisException:
-        return F.lit(None).cast(column.data_type)
-    return value
+    found = fitted(column, by_name(column, value, given), given)
+    if given != values.type_of(column):
+        try:
+            raw.select(found)
+        except AnalysisException:
+            return F.lit(None).cast(column.data_type)
+    return found
 
 
 def _as_text(contract: Contract, name: str, value: Column, given: T.DataType) -> Column:
