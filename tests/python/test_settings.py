@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from headwaters.tables.checks import graph_problems, node_problems, setting_problems
 from headwaters.tables.dbt_names import known_names
-from headwaters.tables.repeated_appends import appending_problems, macros_of, refresh_problems
+from headwaters.tables.queries_by_run import appending_problems, macros_of, refresh_problems
 from headwaters.tables.setting_types import Part
 from headwaters.tables.settings import ModelSettings, run_config, settings_table
 from headwaters.tables.vars_and_targets import variable_problems

@@ -16,6 +16,7 @@ from headwaters.analysis.relations import Input
 from headwaters.analysis.scopes import parts_of
 from headwaters.analysis.used_names import (
     READ_IT,
+    READS_TABLE,
     body_of,
     is_column,
     refuse_unknown,
@@ -73,8 +74,7 @@ def _refuse_functions(
         if name in _STABLE and not spark_version.is_moment(name, node.expressions):
             continue
         if name in spark_version.READING_FUNCTIONS:
-            reason = "changes of a table that a function reads would be missed"
-            raise dialect.refused(node, "HW_FUNCTION_READS_TABLE", reason, READ_IT)
+            raise dialect.refused(node, "HW_FUNCTION_READS_TABLE", READS_TABLE, READ_IT)
         raise dialect.refused(
             node,
             "HW_NONDETERMINISTIC",

@@ -12,7 +12,7 @@ from headwaters.analysis.moments import moment_of
 from headwaters.analysis.refusal import Refused
 from headwaters.analysis.relations import Input
 from headwaters.analysis.sql_text import Token, relations_in, tokens
-from headwaters.analysis.used_names import READ_IT
+from headwaters.analysis.used_names import READ_IT, READS_TABLE
 from headwaters.platform import spark_version
 
 # Words before a bracket that do not call a function.
@@ -27,7 +27,6 @@ _NO_CALLS = spark_version.names(
     "unpivot using values varchar when where window with within",
 )
 _TABLES = {"tablesample", "_metadata"}
-_READS = "changes of a table that a function reads would be missed"
 _NOT_PROVEN = (
     "Take the moment from a column of an input, make it a table model, or say "
     "allow_nondeterministic: [{name}] if rows may keep the answer of the run that wrote them"
@@ -65,7 +64,7 @@ def refuse_changing_words(
             if is_word or _is_named(code, place):
                 continue
             if name in spark_version.READING_FUNCTIONS and name not in allowed:
-                raise Refused("HW_FUNCTION_READS_TABLE", name, lines[place], _READS, READ_IT)
+                raise Refused("HW_FUNCTION_READS_TABLE", name, lines[place], READS_TABLE, READ_IT)
             called.add(name)
             is_known = name in bodies or (before != "." and name in spark_version.STABLE_IN_QUERIES)
             is_moment = spark_version.is_moment(name, [] if code[place + 2].word == ")" else [name])
@@ -81,7 +80,7 @@ def refuse_changing_words(
             raise _changing(token.text, name, lines[place])
     for name in sorted(called & bodies.keys()):
         if relations_in(f"select {bodies[name]}"):
-            raise Refused("HW_FUNCTION_READS_TABLE", name, None, _READS)
+            raise Refused("HW_FUNCTION_READS_TABLE", name, None, READS_TABLE)
         others = {other: body for other, body in bodies.items() if other != name}
         refuse_changing_words(bodies[name], (), allowed, others)
 

@@ -15,6 +15,7 @@ from headwaters.platform.names import nearest
 
 # The names of tables with those of their columns, all in lower case.
 Tables = Mapping[str, frozenset[str]]
+READS_TABLE = "changes of a table that a function reads would be missed"
 READ_IT = (
     "Read the table in the model's SQL, as an input, in place of the call, or make the model a "
     "table (materialized: table)"
@@ -80,8 +81,7 @@ def body_of(call: exp.Expr, body: str) -> Iterator[dialect.Text]:
     try:
         text = dialect.read(f"select {body}")
         for table in _unmarked(text.nodes, frozenset()):
-            reason = "changes of a table that a function reads would be missed"
-            raise dialect.refused(table, "HW_FUNCTION_READS_TABLE", reason, READ_IT)
+            raise dialect.refused(table, "HW_FUNCTION_READS_TABLE", READS_TABLE, READ_IT)
         yield text
     except Refused as refused:
         name = dialect.name_of(call)

@@ -16,7 +16,7 @@ import re
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from headwaters.analysis import Token, parts_of, tokens
@@ -173,7 +173,7 @@ def written_by(sql: str) -> StatementTarget | None:
     A statement of an unknown kind may write to any table, and so may one that names a path or omits
     the schema.
     """
-    words = (token for token in tokens(sql) if token.kind not in ("blank", "comment", "marker"))
+    words = _code(sql)
     verb = next((token.word for token in words if token.word not in ("(", ";")), "")
     if verb in _READS or (verb in ("with", "from") and not _READS_OR_WRITES.search(sql)):
         return None
@@ -187,12 +187,15 @@ def written_by(sql: str) -> StatementTarget | None:
 
 def changes_session(sql: str) -> bool:
     """Return true if a statement may change the settings or the SQL functions of its session."""
-    code = (token.word for token in tokens(sql) if token.kind not in ("blank", "comment", "marker"))
-    words = list(itertools.islice(code, 5))
+    words = [token.word for token in itertools.islice(_code(sql), 5)]
     verb = words[0] if words else ""
     return verb in ("set", "reset", "use") or (
         verb in ("create", "drop", "refresh") and "function" in words
     )
+
+
+def _code(sql: str) -> Iterator[Token]:
+    return (token for token in tokens(sql) if token.kind not in ("blank", "comment", "marker"))
 
 
 def _name_after(words: Iterable[Token]) -> Table:

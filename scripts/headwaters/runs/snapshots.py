@@ -11,7 +11,7 @@ from typing import Any
 
 from headwaters.platform.nodes import Node, as_tuple
 from headwaters.platform.problems import Problem
-from headwaters.runs.stock import StockColumn
+from headwaters.runs.stock import StockColumn, partial_option
 from headwaters.runs.stored_types import loss
 
 
@@ -35,12 +35,12 @@ def snapshot_problems(
 
 def _of_part(strategy: Mapping[str, Any], flags: Any, held: Sequence[Any]) -> Iterator[Problem]:
     mode = strategy["hard_deletes"]
-    options = [name for name in ("empty", "sample") if getattr(flags, name.upper(), None)]
-    if held and options and mode != "ignore":
+    option = partial_option(flags)
+    if held and option and mode != "ignore":
         yield Problem(
             "HW_SNAPSHOT_PART",
-            f"has hard_deletes: {mode}, and --{options[0]} leaves out rows of its input: it would "
-            f"record them as deleted. Exclude the snapshot, or run it without --{options[0]}.",
+            f"has hard_deletes: {mode}, and --{option} leaves out rows of its input: it would "
+            f"record them as deleted. Exclude the snapshot, or run it without --{option}.",
         )
 
 

@@ -189,6 +189,11 @@ def begins_refresh(node: Node, flags: Any) -> bool:
     return first is None or _moment(node["batch"]["event_time_start"]) <= _moment(first)
 
 
+def partial_option(flags: Any) -> str | None:
+    """Return the option of an invocation that leaves out rows of inputs, without its dashes."""
+    return next((name for name in ("empty", "sample") if getattr(flags, name.upper(), None)), None)
+
+
 def without_end(sql: str) -> str:
     """Return a query without trailing semicolons and comments, for use as a subquery."""
     kept = list(tokens(sql))
@@ -363,12 +368,12 @@ def _merge(settings: StockSettings, write: StockWrite, batch: Sequence[StockColu
 
 def _check_part(settings: StockSettings, flags: Any) -> None:
     """Refuse a batch without a part of its rows, if the merge changes rows that the batch lacks."""
-    options = [name for name in ("empty", "sample") if getattr(flags, name.upper(), None)]
-    if settings.not_matched_by_source_action and options:
+    option = partial_option(flags)
+    if settings.not_matched_by_source_action and option:
         raise _Refused(
             "HW_SNAPSHOT_PART",
-            f"has not_matched_by_source_action, and --{options[0]} leaves out rows of its input: "
-            f"the table would lose theirs. Exclude the model, or run it without --{options[0]}.",
+            f"has not_matched_by_source_action, and --{option} leaves out rows of its input: the "
+            f"table would lose theirs. Exclude the model, or run it without --{option}.",
         )
 
 

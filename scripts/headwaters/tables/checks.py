@@ -19,7 +19,7 @@ from headwaters.tables.properties import build_problems, property_problems
 from headwaters.tables.publications import declared as published
 from headwaters.tables.publications import publication_problems
 from headwaters.tables.python_models import python_problems
-from headwaters.tables.repeated_appends import (
+from headwaters.tables.queries_by_run import (
     MacroOf,
     appending_problems,
     macros_of,
@@ -80,7 +80,7 @@ def every_problem(manifest: Manifest) -> Iterator[Problem]:
             yield from node_problems(seen)
             for problem in macro_problems(seen, manifest.macros):
                 yield problem.at(place_of(seen))
-            yield from _appending(seen, project, macros_of(manifest.macros))
+            yield from _of_queries(seen, project, macros_of(manifest.macros))
     if publishing:
         nodes = {key: manifest.nodes[key].to_dict() for key in used if key in manifest.nodes}
         yield from publication_problems(exposures, nodes)
@@ -137,7 +137,7 @@ def _seen(node: Any, project: str, entries: Mapping[tuple[str, str], _Entry]) ->
     return as_seen_by(project, seen)
 
 
-def _appending(node: Node, project: str, macro_of: MacroOf) -> Iterator[Problem]:
+def _of_queries(node: Node, project: str, macro_of: MacroOf) -> Iterator[Problem]:
     for problem in (*appending_problems(node, project, macro_of), *refresh_problems(node)):
         yield problem.at(place_of(node))
 
@@ -153,7 +153,7 @@ def graph_problems(
         for problem in node_problems(as_seen_by(project, node))
     ]
     for node in nodes.values():
-        found += _appending(node, project or node.get("package_name") or "", lambda name: None)
+        found += _of_queries(node, project or node.get("package_name") or "", lambda name: None)
     if found:
         return some(found)
     for source in sources.values():

@@ -32,14 +32,13 @@ OF_OTHERS = {
 # Further settings of dbt-databricks, dbt-athena and dbt-spark's macros, which dbt's classes do not
 # have.
 _NAMES_OF_ADAPTERS = """
-    cluster_id column_mask create_notebook databricks_compute
-    delete_condition delimiter environment_dependencies environment_key http_path
-    include_full_name_in_path incremental_predicates index_url job_cluster_config
-    matched_condition merge_with_schema_evolution not_matched_by_source_action
-    not_matched_by_source_condition not_matched_condition partitions pre-hook
-    post-hook predicates python_job_config query_tags skip_matched_step skip_not_matched_step
-    source_alias sql_header submission_method table_format
-    target_alias timeout
+    cluster_id column_mask create_notebook databricks_compute delete_condition delimiter
+    environment_dependencies environment_key http_path include_full_name_in_path
+    incremental_predicates index_url job_cluster_config matched_condition
+    merge_with_schema_evolution not_matched_by_source_action not_matched_by_source_condition
+    not_matched_condition partitions pre-hook post-hook predicates python_job_config query_tags
+    skip_matched_step skip_not_matched_step source_alias sql_header submission_method
+    table_format target_alias timeout
     """
 # Settings of snapshots that dbt reads by name alone.
 _OF_SNAPSHOTS = ("hard_deletes", "invalidate_hard_deletes")

@@ -124,10 +124,9 @@ class TableSnapshot:
         """Add columns that the table does not have."""
         self._known = None
         if features := features_of_types(_ddl(added)):
-            settings = ", ".join(
-                f"{literal(name)} = {literal(features[name])}" for name in features
+            self.spark.sql(
+                f"alter table {self._sql_name} set tblproperties ({_assigned(features)})"
             )
-            self.spark.sql(f"alter table {self._sql_name} set tblproperties ({settings})")
         self.spark.sql(f"alter table {self._sql_name} add columns ({_ddl(added)})")
 
     def compact(self, below: int) -> None:
@@ -146,9 +145,7 @@ class TableSnapshot:
         because nothing rewrites a table unasked.
         """
         self._known = None
-        settings = ", ".join(
-            f"{literal(key)} = {literal(value)}" for key, value in properties.items()
-        )
+        settings = _assigned(properties)
         self._create(columns, settings)
         self._bring_columns(columns)
         self._bring_properties(properties, settings)
@@ -196,6 +193,10 @@ class TableSnapshot:
 def to_compact(table: TableSize) -> int | None:
     """Return the size below which a table's files are numerous enough to compact, or None."""
     return next((bound for bound, files in table.below.items() if files > TOO_MANY), None)
+
+
+def _assigned(properties: Mapping[str, str]) -> str:
+    return ", ".join(f"{literal(key)} = {literal(value)}" for key, value in properties.items())
 
 
 def _ddl(columns: Sequence[tuple[str, str]]) -> str:

@@ -350,8 +350,7 @@ def _repeats_within(contract: Contract) -> list[Problem]:
     types = (type_of(column).simpleString() for column in contract.read_columns)
     if not any("struct<" in one or "map<" in one for one in types):
         return []
-    outside = F.regexp_replace("_raw", texts.TEXT, '""')
-    allowed = outside.rlike(r"'|NaN|INF|Infinity|/\*|//|#")
+    allowed = _outside_of_texts().rlike(r"'|NaN|INF|Infinity|/\*|//|#")
     refused = F.try_parse_json("_raw").isNull() & ~allowed
     return [malformed(refused, "has an object that repeats a name")]
 
@@ -389,14 +388,16 @@ def _changed_numbers(contract: Contract) -> list[tuple[Column, Column]]:
             problem = problem_of("type", F.lit(column.name), changed)
             zero = (value == "0") & raw.rlike(rf"{name}-0\s*[,}}]")
             problems += [(when, problem), (zero, problem)]
-        text = value if kind == "string" else F.to_json(F.struct(value.alias("value")))
         words = set(re.findall(r"\w+", column.data_type.lower()))
-        if kind == "string" or "string" in words:
+        if words.isdisjoint({"string", "variant"}):
+            continue
+        text = value if kind == "string" else F.to_json(F.struct(value.alias("value")))
+        if "string" in words:
             # `{` sorts after letters, and `[` before lower-case ones
             nested = text.startswith("{") | text.startswith("[")
             problems.append(number_within(nested, text, F.lit(column.name)))
-        if kind != "string" and "string" in words:
-            problems.append(number_as_text(text, F.lit(column.name)))
+            if kind != "string":
+                problems.append(number_as_text(text, F.lit(column.name)))
         if "variant" in words:
             problems.append(number_within(value.isNotNull(), text, F.lit(column.name)))
     text, there = F.expr(_unknown_fields(contract)), has_unknown(contract)
@@ -468,13 +469,17 @@ def _changed_number(
     when: Column, is_lost: Callable[[Column], Column], field: Column
 ) -> tuple[Column, Column]:
     """Return the problem of the first number of a record that meets a condition."""
-    outside_of_texts = F.regexp_replace("_raw", texts.TEXT, '""')
     number = rf"{texts.NUMBER}|-?[0-9]{{39,}}"  # more digits than a decimal has
-    given = F.regexp_extract_all(outside_of_texts, F.lit(number), F.lit(0))
+    given = F.regexp_extract_all(_outside_of_texts(), F.lit(number), F.lit(0))
     lost = F.filter(given, is_lost)
     first = F.substring(F.get(lost, F.lit(0)), 1, 100)
     said = F.concat(F.lit("has the number "), first, F.lit(", which would change"))
     return when & (F.size(lost) > 0), problem_of("type", field, said)
+
+
+def _outside_of_texts() -> Column:
+    """Return the record with empty texts."""
+    return F.regexp_replace("_raw", texts.TEXT, '""')
 
 
 def _as_double(number: Column) -> Column:
