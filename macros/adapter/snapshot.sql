@@ -7,10 +7,12 @@
 {% endmacro %}
 
 
-{#- Adds columns to a snapshot, except dbt's own for a `unique_key` of several columns, which dbt-spark would add. -#}
+{#- Adds columns to a snapshot, except dbt's own for a `unique_key` of several columns, which dbt-spark would add, and
+    those that the table has in other letters: dbt compares names with their case, and Spark does not. -#}
 {% macro headwaters__create_columns(relation, columns) %}
     {%- set added = [] -%}
-    {%- for column in columns if not hw_is_of_staging(column.name) -%}
+    {%- set there = adapter.get_columns_in_relation(relation) | map(attribute='name') | map('lower') | list -%}
+    {%- for column in columns if not hw_is_of_staging(column.name) and column.name | lower not in there -%}
         {%- do added.append(hw_quote(column.name) ~ ' ' ~ column.data_type) -%}
     {%- endfor -%}
     {%- if added -%}

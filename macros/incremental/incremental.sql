@@ -10,7 +10,11 @@
     {%- set target = this.incorporate(type='table', is_delta=true) -%}
     {%- set run = adapter.runs.begin(context, target) -%}
 
-    {{ run_hooks(pre_hooks) }}
+    {%- if pre_hooks -%}
+        {#- They may write to the model's inputs, and to its table. -#}
+        {{ run_hooks(pre_hooks) }}
+        {%- set run = adapter.runs.begin(context, target, after_hooks=true) -%}
+    {%- endif -%}
 
     {%- set outcome = run.finish() -%}
     {%- do store_result('main', response=run.response(outcome)) -%}

@@ -367,6 +367,17 @@ def test_a_type_that_no_table_can_have_is_refused_when_it_is_parsed(
     assert problem in str(data_type_problem(given))
 
 
+def test_keys_of_maps_in_json_are_texts() -> None:
+    for given in ("map<int, string>", "array<map<date,int>>", "map<string, map< bigint ,int>>"):
+        assert data_type_problem(given) is None
+        said = f"'{given}': the keys of a map are texts in JSON: map<string, …>"
+        assert data_type_problem(given, keys_are_texts=True) == said
+    assert data_type_problem("map<STRING, map<string, int>>", keys_are_texts=True) is None
+    column = {"name": "id", "data_type": "map<int, string>", "constraints": []}
+    with pytest.raises(UserError, match="column id: data_type 'map<int, string>': the keys of"):
+        parse_contract(changed("columns", to={"id": column}))
+
+
 def test_every_type_that_a_table_can_have_is_allowed() -> None:
     for given in (
         "decimal",

@@ -76,6 +76,7 @@ def test_each_json_record_is_in_bronze_or_in_quarantine_with_its_reason(
         '{"id": "two"}{"id": "records"}',
         '{"id": "two"}, {"id": "with comma"}',
         '{"id": "junk"} after',
+        '{"id": "bracket"}]',
         b'{"id": "\xff\xfe", "amount": "x"}',
     )
     lines = ingester.run(ORDERS)
@@ -115,6 +116,7 @@ def test_each_json_record_is_in_bronze_or_in_quarantine_with_its_reason(
         '{"id": "check", "amount": -1}': ["check", "amount", "breaks amount > 0"],
         '{"id": "cut': ["malformed", None, "is not a JSON object"],
         '{"id": "junk"} after': ["malformed", None, more],
+        '{"id": "bracket"}]': ["malformed", None, more],
         '{"id": "no such day", "at": "2026-02-30T00:00:00Z"}': [
             "type",
             "at",
@@ -133,7 +135,7 @@ def test_each_json_record_is_in_bronze_or_in_quarantine_with_its_reason(
         ],
     }
     assert len(lines) == 1
-    assert lines[0].startswith("orders  5 rows, 11 quarantined (malformed 6, type amount 2, ")
+    assert lines[0].startswith("orders  5 rows, 12 quarantined (malformed 7, type amount 2, ")
 
 
 def test_values_inside_values_of_json_are_kept_or_refused(ingester: Ingester) -> None:

@@ -18,6 +18,7 @@ from headwaters.platform import lake as lakes
 from headwaters.platform.errors import UserError
 from headwaters.platform.project import Project
 from headwaters.platform.relocate import clones, moved
+from headwaters.streams.ingestion.spark import ZONE, spark_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 ORDERS = node({"id": "string"})
@@ -101,6 +102,16 @@ def test_a_lake_that_is_set_but_empty_is_not_the_checkout(monkeypatch: pytest.Mo
     assert settings["spark.hadoop.javax.jdo.option.ConnectionURL"].startswith(
         f"jdbc:derby:;databaseName={ROOT}/lake/metastore;"
     )
+
+
+def test_ingestion_reads_times_without_a_zone_in_that_of_the_target(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = Project(ROOT)
+    monkeypatch.setattr(Project, "lake", tmp_path)
+    for given, zone in (({}, "UTC"), ({ZONE: "Asia/Tokyo"}, "Asia/Tokyo")):
+        monkeypatch.setattr(Project, "spark_settings", lambda _, given=given: given)
+        assert spark_settings(project)[ZONE] == zone
 
 
 def test_java_is_not_told_of_a_lake_that_is_empty(

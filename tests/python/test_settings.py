@@ -335,7 +335,17 @@ def test_what_is_chosen_is_obeyed() -> None:
 
 def test_a_macro_may_tell_the_runs_apart() -> None:
     for name in ("macro.shop.newer", "macro.dbt_headwaters.is_incremental", "macro.lost.one"):
-        assert appending(PLAIN, depends_on={"macros": [name]}) == ""
+        calls = {"depends_on": {"macros": [name]}}
+        call = name.rpartition(".")[2]
+        assert appending(f"{PLAIN} {{{{ {call}() }}}}", **calls) == ""
+        assert appending(PLAIN + "{{ adapter.dispatch('some')() }}", **calls) == ""
+
+
+def test_a_hook_does_not_tell_the_runs_of_a_query_apart() -> None:
+    calls = {"depends_on": {"macros": ["macro.dbt.is_incremental", "macro.shop.newer"]}}
+    hook = "{{ config(pre_hook='' if is_incremental() else this ~ newer()) }}"
+    for code in (PLAIN, hook + PLAIN):
+        assert appending(code, **calls) == WHOLE + "incremental_strategy: append"
 
 
 def test_a_model_in_python_is_read_as_text() -> None:
@@ -456,10 +466,25 @@ def test_sql_that_differs_in_a_full_refresh_is_refused(
     config = {"materialized": "incremental", "incremental_strategy": strategy}
     model = {"resource_type": "model", "raw_code": sql, "config": config}
     found = list(map(str, refresh_problems(model)))
-    assert [text.partition(",")[0] for text in found] == (
-        ["[HW_OTHER_QUERY] its SQL asks for FULL_REFRESH"]
-        if is_refused and "FULL" in sql
-        else ["[HW_OTHER_QUERY] its SQL asks for should_full_refresh"]
-        if is_refused
-        else []
-    )
+    name = "FULL_REFRESH" if "FULL" in sql else "should_full_refresh"
+    expected = [f"[HW_OTHER_QUERY] its SQL asks for {name}"] if is_refused else []
+    assert [text.partition(",")[0] for text in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("sql", "strategy", "is_refused"),
+    [
+        ("select 1 {% set seen = run_query('select max(a) from ' ~ this) %}", "auto", True),
+        ("select '{{ this.schema }}' as place", "auto", False),
+        ("select 1 {% set seen = run_query('select max(a) from ' ~ this) %}", "append", False),
+        ("{{ config(post_hook=this ~ '') }} select {{ run_query('select 1') }}", "auto", False),
+    ],
+)
+def test_sql_that_queries_its_own_table_is_refused(
+    sql: str, strategy: str, is_refused: bool
+) -> None:
+    config = {"materialized": "incremental", "incremental_strategy": strategy}
+    model = {"resource_type": "model", "raw_code": sql, "config": config}
+    expected = ["[HW_OTHER_QUERY] its SQL queries its own table while dbt compiles it"]
+    found = [str(problem).partition(",")[0] for problem in refresh_problems(model)]
+    assert found == (expected if is_refused else [])

@@ -160,6 +160,17 @@ COMBINED: list[tuple[str | None, dict[str, Any], str]] = [
     ),
     (
         "merge",
+        {**KEY, "tblproperties": {"delta.appendOnly": "true"}},
+        "[HW_SETTING] tblproperties: delta.appendOnly allows new rows alone, and merge changes "
+        "rows: remove it",
+    ),
+    (
+        "merge",
+        {"unique_key": "id, v"},
+        "[HW_SETTING] unique_key: must be a list of columns: [id, v] (given: 'id, v')",
+    ),
+    (
+        "merge",
         {"incremental_predicates": "v > 1"},
         f"[HW_SETTING] incremental_predicates {MERGE_NEEDS_KEY}",
     ),
@@ -427,13 +438,15 @@ def test_names_of_other_adapters_and_projects_are_taken() -> None:
         ("onwer", "owner"), ("ownr", "owner"), ("streem", "stream"), ("strem", "stream"),
         ("tbl_properties", "tblproperties"), ("tgas", "tags"), ("lak", "lake"),
         ("maintainance", "maintenance"), ("incremental_predicat", "incremental_predicates"),
+        ("incremental_strategies", "incremental_strategy"), ("sql_headers", "sql_header"),
         ("owned", None), ("own", None), ("team", None), ("latest_at", None), ("stream_id", None),
         ("updated_by", None), ("lane", None), ("partition_at", None),
     ],
 )  # fmt: skip
 def test_a_slip_is_near_a_name_by_its_length(given: str, name: str | None) -> None:
     names = ["owner", "stream", "tblproperties", "tags", "lake", "maintenance", "latest_by"]
-    names += ["updated_at", "partition_by", "incremental_predicates"]
+    names += ["updated_at", "partition_by", "incremental_predicates", "incremental_strategy"]
+    names += ["sql_header"]
     assert misspelt(given, names) == name
 
 

@@ -11,10 +11,12 @@ from typing import Literal
 
 PropertyKind = Literal["boolean", "interval", "integer", "columns", "text", "feature", "server"]
 
+APPEND_ONLY = "delta.appendOnly"
+
 # The table properties, each with its permitted values: a kind, a tuple of values, or
 # `server` for properties that only Delta sets. A test compares the list with Delta.
 TABLE_PROPERTIES: dict[str, PropertyKind | tuple[str, ...]] = {
-    "delta.appendOnly": "boolean",
+    APPEND_ONLY: "boolean",
     "delta.autoOptimize": "boolean",
     "delta.autoOptimize.autoCompact": "boolean",
     "delta.autoOptimize.optimizeWrite": "boolean",

@@ -59,7 +59,7 @@ def misspelt(given: object, names: Iterable[str]) -> str | None:
 
 def _is_slip(text: str, name: str) -> bool:
     """Return true if a text is a name in other letters, or a slip of it."""
-    if text == name:
+    if text == name or text in _plurals(name) or name in _plurals(text):
         return True
     length = len(name)
     if length < 4 or abs(len(text) - length) > 2:
@@ -70,6 +70,11 @@ def _is_slip(text: str, name: str) -> bool:
     # other words differ from a short name by one letter: `owned` from `owner`
     is_mixed, more = sorted(text) == sorted(name), len(text) - length
     return is_mixed or length > 5 or more < 0 or (length == 5 and more > 0)
+
+
+def _plurals(name: str) -> tuple[str, ...]:
+    """Return the plurals of a long name that differ from it by several letters."""
+    return (f"{name}es", f"{name[:-1]}ies") if len(name) > 9 else ()
 
 
 def _differs_in_long_words(text: str, name: str) -> bool:

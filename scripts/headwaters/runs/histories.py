@@ -189,9 +189,12 @@ def changes_session(sql: str) -> bool:
     """Return true if a statement may change the settings or the SQL functions of its session."""
     words = [token.word for token in itertools.islice(_code(sql), 5)]
     verb = words[0] if words else ""
-    return verb in ("set", "reset", "use") or (
-        verb in ("create", "drop", "refresh") and "function" in words
-    )
+    return changes_settings(sql) or (verb in ("create", "drop", "refresh") and "function" in words)
+
+
+def changes_settings(sql: str) -> bool:
+    """Return true if a statement may change the settings or the schema of its session."""
+    return next((token.word for token in _code(sql)), "") in ("set", "reset", "use")
 
 
 def _code(sql: str) -> Iterator[Token]:

@@ -441,6 +441,9 @@ def _fields_problem(contract: Contract) -> str | None:
     other = next((column for column in columns if column.read_from is not None), None)
     if other and declared and not declared.names_fields and form != "csv":
         return f"column {other.name}: from: a record of {declared.name} has no fields"
+    for column in columns if form in ("json", "csv") else ():
+        if problem := data_type_problem(column.data_type, keys_are_texts=True):
+            return f"column {column.name}: data_type {problem}"
     path = next((column for column in columns if len(column.path) > 1), None)
     if form == "csv":
         options, fields = contract.stream.options, [column.field.lower() for column in columns]

@@ -16,9 +16,12 @@ _DECIMALS = ("decimal", "dec", "numeric")
 _TOKEN = r"\s*(`(?:[^`]|``)+`|'(?:[^'\\]|\\.)*'|\w+|[<>(),:]|\S)"
 
 
-def data_type_problem(text: str) -> str | None:
-    """Return the problem of a declared type, or None."""
-    return _Parser(text).problem()
+def data_type_problem(text: str, keys_are_texts: bool = False) -> str | None:
+    """Return the problem of a declared type, or None.
+
+    `keys_are_texts`: the records are JSON, so that a key of a map is a text.
+    """
+    return _Parser(text, keys_are_texts).problem()
 
 
 class _Wrong(Exception):
@@ -28,8 +31,8 @@ class _Wrong(Exception):
 class _Parser:
     """A parser of one type."""
 
-    def __init__(self, text: str) -> None:
-        self.text = text
+    def __init__(self, text: str, keys_are_texts: bool) -> None:
+        self.text, self.keys_are_texts = text, keys_are_texts
         self.tokens = re.findall(_TOKEN, text)[::-1]
 
     def problem(self) -> str | None:
@@ -44,8 +47,11 @@ class _Parser:
     def _next(self) -> str:
         return self.tokens.pop() if self.tokens else ""
 
+    def _is_next(self, *words: str) -> bool:
+        return bool(self.tokens) and self.tokens[-1].lower() in words
+
     def _takes(self, *words: str) -> bool:
-        if self.tokens and self.tokens[-1].lower() in words:
+        if self._is_next(*words):
             self.tokens.pop()
             return True
         return False
@@ -63,6 +69,8 @@ class _Parser:
                 self._field()
                 while self._takes(","):
                     self._field()
+            elif name == "map" and self.keys_are_texts and not self._is_next("string"):
+                raise _Wrong(f"'{self.text}': the keys of a map are texts in JSON: map<string, …>")
             else:
                 self._type()
             if name == "map":

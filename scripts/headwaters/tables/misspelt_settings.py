@@ -93,7 +93,7 @@ def macro_problems(node: Node, macros: Iterable[str]) -> Iterator[Problem]:
 def _names_of_dbt(kind: str) -> list[str]:
     names = set(dbt_names.config_names(kind))
     if kind == "model":
-        names |= StockSettings.model_fields.keys()
+        names |= {*StockSettings.model_fields, "sql_header"}
     elif kind == "snapshot":
         names |= SnapshotSettings.model_fields.keys()
     return sorted(name for name in names if "-" not in name)

@@ -20,6 +20,8 @@ from headwaters.tables.setting_types import FOLLOWING, is_empty
 _MARKS = frozenset({"is_incremental", "this"})
 # Names that tell whether a run is a full refresh.
 _OF_REFRESH = frozenset({"FULL_REFRESH", "should_full_refresh"})
+# Names that run a statement while dbt compiles a query.
+_QUERIES = frozenset({"run_query", "statement", "get_column_values"})
 # Macros of dbt and of this adapter, whose text reveals nothing about a model.
 _BUILT_IN = ("macro.dbt.", "macro.dbt_spark.", "macro.dbt_headwaters.")
 
@@ -58,12 +60,21 @@ def refresh_problems(node: Node) -> Iterator[Problem]:
     """Yield the problem of a maintained model with another query in a full refresh."""
     config = node["config"]
     if (
-        node["resource_type"] == "model"
-        and config.get("materialized") == "incremental"
-        and config.get("incremental_strategy") in FOLLOWING
-        and node.get("language") != "python"
-        and (found := sorted(_names(node.get("raw_code") or "") & _OF_REFRESH))
+        node["resource_type"] != "model"
+        or config.get("materialized") != "incremental"
+        or config.get("incremental_strategy") not in FOLLOWING
+        or node.get("language") == "python"
     ):
+        return
+    names = _names(node.get("raw_code") or "")
+    if "this" in names and names & _QUERIES:
+        yield Problem(
+            "HW_OTHER_QUERY",
+            "its SQL queries its own table while dbt compiles it, so each run would have another "
+            f"query: {config['incremental_strategy']} applies what changed to one query. Remove "
+            "the condition, or set incremental_strategy: append or merge",
+        )
+    if found := sorted(names & _OF_REFRESH):
         yield Problem(
             "HW_OTHER_QUERY",
             f"its SQL asks for {found[0]}, so a full refresh would have other rows than the runs "
@@ -76,9 +87,12 @@ def _tells_runs_apart(node: Node, macro_of: MacroOf) -> bool:
     """Return true if a model, or a macro that it calls, depends on its table or on the run."""
     if node.get("language") == "python":
         return re.search(r"\bdbt\.(is_incremental|this)\b", node.get("raw_code") or "") is not None
-    if _names(node.get("raw_code") or "") & _MARKS:
+    names = _names(node.get("raw_code") or "")
+    if names & _MARKS:
         return True
     called, seen = list((node.get("depends_on") or {}).get("macros") or ()), set()
+    if "dispatch" not in names:  # the other macros are those of its hooks
+        called = [name for name in called if name.rpartition(".")[2] in names]
     while called:
         name = called.pop()
         if name.rpartition(".")[2] in _MARKS:
@@ -97,13 +111,19 @@ def _tells_runs_apart(node: Node, macro_of: MacroOf) -> bool:
 
 
 def _names(text: str) -> set[str]:
-    """Return the names and the attributes in a template, without its comments."""
+    """Return the names and the attributes in a query's template.
+
+    Those in comments and in the call of `config`, such as hooks, do not decide the query.
+    """
     from headwaters.platform.dbt_compat import jinja_environment  # it imports dbt
 
     try:
         tree = jinja_environment().parse(text)
     except TemplateError:  # dbt reports the error
         return set(_MARKS)
+    for call in tree.find_all(nodes.Call):
+        if isinstance(call.node, nodes.Name) and call.node.name == "config":
+            call.args, call.kwargs = [], []
     names = {name.name for name in tree.find_all(nodes.Name)}
     return names | {attribute.attr for attribute in tree.find_all(nodes.Getattr)}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from headwaters.platform.delta_version import APPEND_ONLY
 from headwaters.platform.nodes import Config, Node, setting
 from headwaters.platform.problems import Problem
 from headwaters.tables import dbt_names
@@ -30,6 +31,8 @@ _OF_MATCHES = (
     *("incremental_predicates", "skip_matched_step"),
 )
 
+# The kinds of runs that delete or update rows in each run.
+_CHANGING = ("merge", "insert_overwrite", "microbatch", "snapshot")
 # Settings that hide rows or values are errors in folders as well.
 _HIDING = ("column_masks", "row_filter")
 # The names of the only catalog.
@@ -61,6 +64,7 @@ def fitting_problems(node: Node) -> Iterator[Problem]:
         *_twice(node["config"], own),
         *_of_another_strategy(node, own),
         *_of_layout(node["config"], own),
+        *_of_appends(node),
         *_of_other_adapters(node, own),
         *_of_catalog(node),
         *_of_snapshot(node),
@@ -156,6 +160,20 @@ def _of_layout(config: Config, own: frozenset[str]) -> Iterator[str]:
         yield (
             "clustered_by and buckets are buckets of Hive, which Delta does not have: write "
             "cluster_by"
+        )
+
+
+def _of_appends(node: Node) -> Iterator[str]:
+    """Yield the property that forbids what the runs of a node do to its table."""
+    config, kind = node["config"], node["resource_type"]
+    strategy = config.get("incremental_strategy") if kind == "model" else kind
+    changes = kind == "snapshot" or config.get("materialized") == "incremental"
+    properties = config.get("tblproperties")
+    given = properties.get(APPEND_ONLY) if isinstance(properties, Mapping) else None
+    if changes and strategy in _CHANGING and str(given).lower() == "true":
+        yield (
+            f"tblproperties: {APPEND_ONLY} allows new rows alone, and {strategy} changes rows: "
+            "remove it"
         )
 
 

@@ -97,7 +97,11 @@ def _columns(value: Any) -> Any:
 
 def _names(value: Any) -> Any:
     """Return the names without the backticks that dbt-spark requires."""
-    return tuple(_unquoted(name.strip()) for name in _columns(value))
+    names = tuple(name.strip() for name in _columns(value))
+    for name in names:
+        if "," in name and "`" not in name:
+            raise ValueError(f"must be a list of columns: [{name}]")
+    return tuple(map(_unquoted, names))
 
 
 def _unquoted(name: str) -> str:

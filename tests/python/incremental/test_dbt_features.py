@@ -267,3 +267,71 @@ def test_retry_goes_on_where_a_run_failed(
     retried = dbt("retry", project_dir=project, schema=inputs.schema)
     assert {"later", "after"} <= set(said(retried)) and "followed" not in said(retried)
     assert inputs.rows("after") == [("7", "1")]
+
+
+def test_a_run_sees_what_its_own_hook_wrote_to_an_input(
+    dbt: Dbt, new_project: NewProject, inputs: Inputs
+) -> None:
+    hook = f"insert into {inputs.schema}_inputs.rows values (%s, 50, date'2026-01-04')"
+    changes = "select * from {{ changes(source('inputs', 'rows')) }}"
+    copied = {"incremental_strategy": "change_feed", "unique_key": "id"}
+    project = new_project(
+        {
+            "models/followed.sql": model(incremental_strategy="auto", pre_hook=hook % 4),
+            "models/named.sql": model(changes, pre_hook=hook % 5, **copied),
+            "models/sources.yml": SOURCES % inputs.schema,
+        }
+    )
+    inputs.become("(1, 10, date'2026-01-01')")
+    for run in (1, 2):
+        for name, written in (("followed", "4"), ("named", "5")):
+            inputs.spark.sql(f"delete from {inputs.schema}_inputs.rows where id > 1")
+            dbt("run", "--select", name, project_dir=project, schema=inputs.schema)
+            assert [row[0] for row in inputs.rows(name)] == ["1", written], (name, run)
+
+
+HALF = (
+    "{% call set_sql_header(config) %}"
+    "create or replace temporary function half(x int) returns int return x div 2;\n"
+    "create or replace temporary view one as select 1 as b;"
+    "{% endcall %}"
+)
+
+
+def test_the_statements_of_a_header_run_before_the_model(
+    dbt: Dbt, new_project: NewProject, inputs: Inputs
+) -> None:
+    sql = HALF + "select half(`the-value`) as a, b from {{ source('inputs', 'rows') }}, one"
+    contract = "models: [{name: tabled, config: {contract: {enforced: true}}, columns: [%s]}]"
+    columns = "{name: a, data_type: int}, {name: b, data_type: int}"
+    project = new_project(
+        {
+            "models/tabled.sql": model(sql, materialized="table"),
+            "models/added.sql": model(sql, incremental_strategy="append"),
+            "models/contracts.yml": contract % columns,
+            "models/sources.yml": SOURCES % inputs.schema,
+        }
+    )
+    dbt("run", project_dir=project, schema=inputs.schema)
+    expected = [("5", "1"), ("10", "1"), ("15", "1")]
+    assert {name: inputs.rows(name) for name in ("tabled", "added")} == {
+        "tabled": expected,
+        "added": expected,
+    }
+
+
+def test_a_hook_does_not_change_the_session_of_models_beside_it(
+    dbt: Dbt, new_project: NewProject, inputs: Inputs
+) -> None:
+    hook = "set spark.sql.session.timeZone = UTC"
+    files = {"models/zoned.sql": model("select 1 as a", materialized="table", pre_hook=hook)}
+    project = new_project(files)
+    run = ("run", "--threads", "2")
+    failed = dbt(*run, project_dir=project, schema=inputs.schema, expect=False)
+    assert said(failed)["zoned"].strip().splitlines()[-1].strip() == (
+        "[HW_SESSION_SETTING] models/zoned.sql: its hook or header changes the session "
+        f"({hook}), which the models on all 2 threads share. Set it in the target's "
+        "server_side_parameters or in on-run-start, or run with --threads 1"
+    )
+    dbt("run", "--threads", "1", project_dir=project, schema=inputs.schema)
+    assert inputs.rows("zoned") == [("1",)]

@@ -160,6 +160,35 @@ def test_rows_that_a_snapshot_cannot_record_are_refused(
     assert spark.table(f"{schema}.bars").where("dbt_valid_to is null").count() == 2
 
 
+def test_columns_of_a_snapshot_that_change_in_case(
+    dbt: Dbt, new_project: NewProject, spark: Any, schema: str
+) -> None:
+    spark.sql(f"create schema {schema}_inputs")
+    source = f"{schema}_inputs.people"
+    columns = {"all_columns": "all", "named": ["NAME"], "wrong": ["nam"]}
+    declared = [
+        {
+            "name": name,
+            "relation": "source('inputs', 'people')",
+            "config": {"unique_key": "id", "strategy": "check", "check_cols": checked},
+        }
+        for name, checked in columns.items()
+    ]
+    sources = [{"name": "inputs", "schema": f"{schema}_inputs", "tables": [{"name": "people"}]}]
+    project = new_project(
+        {"snapshots/all.yml": json.dumps({"sources": sources, "snapshots": declared})}
+    )
+    for names in ("id, name", "id, Name"):
+        rows = f"select * from values (1, 'Ada'), (2, 'Bob') as ({names})"
+        spark.sql(f"create or replace table {source} using delta as {rows}")
+        ran = dbt("snapshot", project_dir=project, schema=schema, expect=False)
+        said = {one.node.name: str(one.message) for one in ran.result.results if one.message}
+        assert "did you mean" in said["wrong"]
+        for name in ("all_columns", "named"):
+            found = spark.sql(f"select id, name, dbt_valid_to from {schema}.{name} order by id")
+            assert [tuple(row) for row in found.collect()] == [(1, "Ada", None), (2, "Bob", None)]
+
+
 def columns_of(config: dict[str, Any]) -> set[str]:
     """Return the expected columns of a snapshot: the source's and dbt's, without its staging."""
     meta = {name: name for name in RENAMED} | config.get("snapshot_meta_column_names", {})

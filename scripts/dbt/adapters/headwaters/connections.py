@@ -17,6 +17,7 @@ from dbt.adapters.contracts.connection import Connection, ConnectionState
 from dbt.adapters.spark.connections import SparkConnectionManager, SparkCredentials
 from dbt_common.exceptions import DbtRuntimeError
 
+from headwaters.analysis import tokens
 from headwaters.platform import hive_metastore, object_store
 from headwaters.platform.errors import UserError
 from headwaters.platform.fields import text_of
@@ -24,7 +25,7 @@ from headwaters.platform.hive_metastore import SETTING
 from headwaters.platform.lake import home
 from headwaters.platform.spark_mistakes import SqlText
 from headwaters.runs.client_rows import ClientRows
-from headwaters.runs.histories import Histories, changes_session, written_by
+from headwaters.runs.histories import Histories, changes_session, changes_settings, written_by
 from headwaters.tables.vars_and_targets import output_problems
 
 DERBY = "spark.hadoop.javax.jdo.option.ConnectionURL"
@@ -213,6 +214,7 @@ class HeadwatersConnectionManager(SparkConnectionManager):
     def add_query(self, sql: str, *arguments: Any, **options: Any) -> tuple[Connection, Any]:
         """Run a statement; the cached commits of a table are valid until it is written to."""
         if changes_session(sql):
+            self._check_change_of_session(sql)
             self.session_changes += 1
         written = written_by(sql)
         if written is None:
@@ -222,6 +224,25 @@ class HeadwatersConnectionManager(SparkConnectionManager):
             return super().add_query(sql, *arguments, **options)
         finally:
             self.histories.discard(written.table)
+
+    def _check_change_of_session(self, sql: str) -> None:
+        """Refuse a node's statement that changes settings of nodes that run at the same time.
+
+        Settings belong to the session, which the threads of an invocation share, and the order of
+        the nodes on a thread is not known.
+        """
+        threads = self.profile.threads
+        if current.sql is None or threads < 2 or not changes_settings(sql):
+            return
+        code = (token.text for token in tokens(sql) if token.kind not in ("comment", "marker"))
+        statement = " ".join("".join(code).split())
+        refusal = UserError(
+            "HW_SESSION_SETTING",
+            f"{current.sql.path}: its hook or header changes the session ({statement}), which the "
+            f"models on all {threads} threads share. Set it in the target's server_side_parameters "
+            "or in on-run-start, or run with --threads 1",
+        )
+        raise DbtRuntimeError(str(refusal))
 
     def client_rows(self, sql: str, keys: Collection[str]) -> ClientRows | None:
         """Run a query and return its rows as Arrow, or None: see headwaters.runs.client_rows.

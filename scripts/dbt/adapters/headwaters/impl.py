@@ -45,6 +45,7 @@ from headwaters.platform.errors import UserError, first_line
 from headwaters.platform.problems import Problem
 from headwaters.platform.spark_mistakes import SqlText
 from headwaters.platform.spark_version import NO_GRANTS, SETTINGS_OF_RESULTS, decides_rows
+from headwaters.query.statements import split
 from headwaters.runs import (
     no_op_cache,
     session_fingerprint,
@@ -230,10 +231,17 @@ class HeadwatersAdapter(SparkAdapter):
         return bool(self._variables.get("headwaters_hooks", True))
 
     def pre_model_hook(self, config: Any) -> Any:
-        """Note the SQL of the node that this thread runs; dbt calls this before each."""
+        """Note the SQL of the node that this thread runs, and run its header.
+
+        dbt calls this before each node. Spark runs one statement at a time, so a header cannot be
+        in the same text as the node's statements.
+        """
         node = config.model
         compiled = getattr(node, "compiled_code", None) or ""  # a seed has none
         current.sql = SqlText(node.original_file_path, node.raw_code, compiled)
+        if str(node.resource_type) in ("model", "snapshot"):
+            for statement in split(config.get("sql_header") or ""):
+                self.execute(statement)
         return super().pre_model_hook(config)
 
     def post_model_hook(self, config: Any, context: Any) -> None:

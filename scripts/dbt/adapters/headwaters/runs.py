@@ -279,6 +279,13 @@ class StartedRun:
         return self.adapter.run_response(outcome.message, outcome.choice, **outcome.counts)
 
 
+def _at_newest(session: DbtSession, code: str) -> str:
+    """Return the SQL with each pinned input at its newest version."""
+    kinds = {one["source"]: one["kind"] for one in inputs_of(code) if one["version"] is not None}
+    newest = {source: session.newest_version(kind, source) for source, kind in kinds.items()}
+    return at_versions(code, {source: at for source, at in newest.items() if at})
+
+
 class Runs:
     """The functions for macros: the methods of `adapter.runs`."""
 
@@ -287,10 +294,16 @@ class Runs:
         self._adapter = adapter
 
     @raises_dbt_errors
-    def begin(self, context: Context, target: Any) -> StartedRun:
-        """Settle and check a model. An unchanged model needs no settling."""
+    def begin(self, context: Context, target: Any, after_hooks: bool = False) -> StartedRun:
+        """Settle and check a model. An unchanged model needs no settling.
+
+        `after_hooks`: read the inputs at their present versions, since the model's hooks may have
+        written to them after dbt compiled its SQL.
+        """
         session = DbtSession(self._adapter, context)
         node, code = context["model"], context["compiled_code"]
+        if after_hooks:
+            code = _at_newest(session, code)
         existing = session.cached(context["this"])
         exists = existing is not None and existing.is_delta and not existing.is_view
         full_refresh = bool(context["should_full_refresh"]())

@@ -38,6 +38,7 @@ from headwaters.streams.formats.values import (
     floats_within,
     has_floats,
     is_infinite,
+    is_one_value,
     type_named,
     type_of,
 )
@@ -494,9 +495,8 @@ def _goes_on_after_the_record() -> Column:
     """
     text = F.col("_raw")
     before = F.substring(text.cast("binary"), F.lit(1), F.octet_length(text) - 1)
-    alone = F.json_array_length(F.concat(F.lit("["), text, F.lit("]"))).eqNullSafe(1)
     cleared = text.endswith("}") & ~F.contains(before.cast("string"), F.lit("}"))
-    return ~cleared & ~alone
+    return ~cleared & ~is_one_value(text)
 
 
 def _misfit(contract: Contract) -> Column:

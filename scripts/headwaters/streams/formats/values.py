@@ -88,8 +88,16 @@ def fitted_text(column: declared.DeclaredColumn, text: Column) -> Column:
     schema = f"`value` {column.data_type}, `_corrupt` string"
     record = F.concat(F.lit('{"value":'), text, F.lit("}"))
     row = F.from_json(record, schema, {"columnNameOfCorruptRecord": "_corrupt"})
-    is_one = F.json_array_length(F.concat(F.lit("["), text, F.lit("]"))).eqNullSafe(1)
-    return F.when(is_one & row.getField("_corrupt").isNull(), row.getField("value"))
+    return F.when(is_one_value(text) & row.getField("_corrupt").isNull(), row.getField("value"))
+
+
+def is_one_value(text: Column) -> Column:
+    """Return whether a text is one value of JSON: Spark's parser stops at the end of the first.
+
+    A bracket that ends the array here hides the second element.
+    """
+    elements = F.json_array_length(F.concat(F.lit("["), text, F.lit(",0]")))
+    return elements.eqNullSafe(2)
 
 
 def _fitted_text(data_type: str, text: Column) -> Column:

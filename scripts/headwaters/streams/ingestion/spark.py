@@ -16,6 +16,8 @@ from headwaters.platform.spark_version import READ_MORE
 from headwaters.platform.waiting import during
 from headwaters.streams.contract import Contract
 
+# The zone of a time without one.
+ZONE = "spark.sql.session.timeZone"
 # Tells a person about the progress of a command.
 Say = Callable[[str], None]
 
@@ -39,18 +41,7 @@ def start_spark(project: Project, say: Say = silent) -> SparkSession:
     say("starting Spark")
     lakes.enter(project.lake)
     builder = SparkSession.builder
-    settings = driver_settings(project.lake / "logs", project.spark_settings()) | {
-        "spark.app.name": "headwaters ingest",
-        "spark.sql.catalogImplementation": "in-memory",
-        "spark.scheduler.mode": "FAIR",
-        **READ_MORE,
-        # like dbt: a failing computed column is null for that record, and the batch continues
-        "spark.sql.ansi.enabled": "false",
-        # Otherwise Spark computes common parts of `b` in `a and b` even if `a` is false. It would
-        # do so for each record, although only the few suspicious ones need it.
-        "spark.sql.subexpressionElimination.skipForShortcutExpr": "true",
-    }
-    for key, value in settings.items():
+    for key, value in spark_settings(project).items():
         builder = builder.config(key, value)
     quiet()
     # `ingest` says nothing here: its own display shows that Spark starts
@@ -64,6 +55,22 @@ def start_spark(project: Project, say: Say = silent) -> SparkSession:
         raise WorkError(
             "HW_SPARK_START", f"Spark does not start: {reason} (more in {log})"
         ) from None
+
+
+def spark_settings(project: Project) -> dict[str, str]:
+    """Return the settings of a Spark for ingestion: the target's, and those that it requires."""
+    of_target = {ZONE: "UTC", **project.spark_settings()}  # otherwise the zone of the machine
+    return driver_settings(project.lake / "logs", of_target) | {
+        "spark.app.name": "headwaters ingest",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.scheduler.mode": "FAIR",
+        **READ_MORE,
+        # like dbt: a failing computed column is null for that record, and the batch continues
+        "spark.sql.ansi.enabled": "false",
+        # Otherwise Spark computes common parts of `b` in `a and b` even if `a` is false. It would
+        # do so for each record, although only the few suspicious ones need it.
+        "spark.sql.subexpressionElimination.skipForShortcutExpr": "true",
+    }
 
 
 @contextlib.contextmanager
