@@ -101,8 +101,15 @@
 {% endmacro %}
 
 
+{#- Returns the query of a snapshot as its table has the rows, where an empty text in a partition column is NULL. -#}
+{% macro hw_snapshot_sql(sql) %}
+    {{ return(hw_as_stored(adapter.stock.without_end(sql), {'partition_by': config.get('partition_by') or none})) }}
+{% endmacro %}
+
+
 {#- Checks the rows before dbt's macro selects the first records. -#}
 {% macro headwaters__build_snapshot_table(strategy, sql) %}
+    {%- set sql = hw_snapshot_sql(sql) -%}
     {%- do hw_check_snapshot(strategy, sql, none) -%}
     {{ return(dbt.default__build_snapshot_table(strategy, sql)) }}
 {% endmacro %}
@@ -110,6 +117,7 @@
 
 {#- Checks the rows before dbt's macro selects the changes. -#}
 {% macro headwaters__snapshot_staging_table(strategy, source_sql, target_relation) %}
+    {%- set source_sql = hw_snapshot_sql(source_sql) -%}
     {%- do hw_check_snapshot(strategy, source_sql, target_relation) -%}
     {{ return(dbt.default__snapshot_staging_table(strategy, source_sql, target_relation)) }}
 {% endmacro %}
@@ -117,7 +125,7 @@
 
 {#- scripts/headwaters/runs/snapshots.py decides. -#}
 {% macro hw_check_snapshot(strategy, sql, target) %}
-    {%- set query, given, held = adapter.stock.without_end(sql), [], [] -%}
+    {%- set query, given, held = sql, [], [] -%}
     {%- if target -%}
         {%- set given = adapter.stock.columns_of(run_query('describe query\n' ~ query).rows) -%}
         {%- set held = adapter.get_columns_in_relation(target) -%}

@@ -68,6 +68,10 @@
 {#- Changes the table after the batch is staged, since the model's SQL may fail until then. -#}
 {% macro hw_write_stock_batch(target, detail, write, sql) %}
     {%- set stage = hw_staging_relation(target) -%}
+    {%- if write.partitions -%}
+        {#- MERGE compares the batch with the table, where an empty text in a partition column is NULL. -#}
+        {%- set sql = hw_as_stored(adapter.stock.without_end(sql), {'partition_by': write.partitions}) -%}
+    {%- endif -%}
     {%- do hw_create_staging_table(stage, sql) -%}
     {%- do hw_reconcile_table(target, detail) -%}
     {%- for statement in hw_column_changes_sql(target, write) -%}{%- do run_query(statement) -%}{%- endfor -%}

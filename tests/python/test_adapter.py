@@ -184,6 +184,12 @@ def test_a_profile_names_a_schema_and_gets_a_spark(monkeypatch: pytest.MonkeyPat
     assert credentials(lake="../lake of mine").folder == Path("/lake of mine")
 
 
+def test_packages_find_a_database_in_the_target() -> None:
+    made = credentials()
+    assert dict(made.connection_info(with_aliases=True))["database"] is None
+    assert "database" not in dict(made.connection_info())
+
+
 def test_what_a_profile_says_stands(tmp_path: Path) -> None:
     url = f"jdbc:derby:;databaseName={tmp_path}/derby;create=true"
     made = credentials({DERBY: url, "spark.ui.enabled": "true", "spark.master": "spark://a:1"})

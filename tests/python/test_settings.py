@@ -458,6 +458,7 @@ def test_two_nodes_of_one_table_are_refused() -> None:
         ("select 1 {% if not flags.FULL_REFRESH %} where true {% endif %}", "merge", False),
         ("{{ config(post_hook='{{ should_full_refresh() }}') }} select 1", "auto", False),
         ("select flags from t -- flags.FULL_REFRESH", "auto", False),
+        ("{% if is_incremental() and not flags.FULL_REFRESH %}{% endif %} select 1", "auto", False),
     ],
 )
 def test_sql_that_differs_in_a_full_refresh_is_refused(
@@ -478,6 +479,8 @@ def test_sql_that_differs_in_a_full_refresh_is_refused(
         ("select '{{ this.schema }}' as place", "auto", False),
         ("select 1 {% set seen = run_query('select max(a) from ' ~ this) %}", "append", False),
         ("{{ config(post_hook=this ~ '') }} select {{ run_query('select 1') }}", "auto", False),
+        ("{% if is_incremental() and x %}{{ run_query(this) }}{% endif %} select 1", "auto", False),
+        ("{% if not is_incremental() %}{{ run_query(this) }}{% endif %} select 1", "auto", True),
     ],
 )
 def test_sql_that_queries_its_own_table_is_refused(

@@ -319,6 +319,15 @@ def test_each_mistake_has_a_line() -> None:
     assert LINES.keys() == TEXTS.keys()
 
 
+def test_any_refusal_of_a_query_has_a_code() -> None:
+    model = SqlText("m.sql", "select ln('x') as a", "select ln('x') as a")
+    ran = f"create or replace table m as {model.compiled}"
+    for state, code in {"0A000": "[HW_SQL_REFUSED] m.sql: No. [SOME.WORD]", "KD001": None}.items():
+        assert explained(f"[SOME.WORD] No. SQLSTATE: {state}", ran, model) == code
+    own = "[USER_RAISED_EXCEPTION] [HW_REPEATED_KEYS] No. SQLSTATE: 21000"
+    assert explained(own, ran, model) is None
+
+
 def test_statements_of_our_own_keep_spark_s_text() -> None:
     text = TEXTS["missing_table"]["text"]
     model = SqlText("m.sql", "select 1", "select 1")
@@ -409,7 +418,9 @@ def test_the_adapter_notes_the_sql_of_the_node_that_a_thread_runs() -> None:
 
     adapter: Any = object.__new__(HeadwatersAdapter)
     sql, text = TEXTS["typo"]["sql"], TEXTS["typo"]["text"]
-    node = SimpleNamespace(original_file_path="m.sql", raw_code=sql, compiled_code=sql)
+    node = SimpleNamespace(
+        original_file_path="m.sql", raw_code=sql, compiled_code=sql, resource_type="test"
+    )
     config: Any = SimpleNamespace(model=node)
     seen: list[str] = []
 

@@ -16,6 +16,8 @@ from headwaters.platform.names import nearest, or_nearest
 
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] +(.+)")
 _PLACE = re.compile(r"(?:\(|; ?|== SQL \()line (\d+),? pos(?:ition)? (\d+)")
+# The classes of SQLSTATE that are about the text or the values of a query.
+_OF_SQL = ("0A", "21", "22", "42", "54")
 _STATE = re.compile(r"[ .]*\bSQLSTATE: (\w{5}).*")
 # The marks and versions of inputs, which a run writes into lines of the SQL of a model.
 _PIN = re.compile(r"/\* [a-z]+ \{.*?\} \*/ ?| version as of \d+")
@@ -95,7 +97,10 @@ def explained(text: str, statement: str, model: SqlText) -> str | None:
     if found is None:
         return None
     condition, message = found[1], found[2]
+    state = _STATE.search(message)
     mistake = MISTAKES.get(condition) or MISTAKES.get(condition.partition(".")[0])
+    if mistake is None and state and state[1][:2] in _OF_SQL and "[HW_" not in text:
+        mistake = "HW_SQL_REFUSED", _as_spark()
     plain = replace(model, compiled=_PIN.sub("", model.compiled))
     without_pins = _without_pins(statement, plain.compiled)
     is_of_table = condition.startswith("DELTA_")  # any statement of the run may meet it
@@ -108,7 +113,6 @@ def explained(text: str, statement: str, model: SqlText) -> str | None:
     if line and "== SQL (line" in text:
         position -= 1  # a query context counts from 1
     code, explain = mistake
-    state = _STATE.search(message)
     error = _Error(_STATE.sub("", message), line, position, plain.compiled)
     where = _where(without_pins, number, error, plain)
     if state and state[1].startswith("22"):  # a review hides values between condition and state
@@ -341,6 +345,10 @@ MISTAKES: Mapping[str, tuple[str, Callable[[_Error], str]]] = {
     "PARSE_EMPTY_STATEMENT": ("HW_SQL_SYNTAX", _as_spark()),
     "TRAILING_COMMA_IN_SELECT": ("HW_SQL_SYNTAX", _trailing_comma),
     "DUPLICATED_CTE_NAMES": ("HW_SQL_SYNTAX", _as_spark("Rename one of them")),
+    "UNSUPPORTED_FEATURE.LATERAL_COLUMN_ALIAS_IN_WINDOW": (
+        "HW_SQL_REFUSED",
+        _as_spark("Repeat the expression, or name it in a CTE before"),
+    ),
     "INVALID_SQL_SYNTAX": ("HW_SQL_SYNTAX", _as_spark()),
     "UNCLOSED_BRACKETED_COMMENT": ("HW_SQL_SYNTAX", _as_spark("Close it with `*/`")),
     "UNSUPPORTED_DATATYPE": (

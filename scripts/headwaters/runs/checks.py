@@ -79,6 +79,8 @@ def _check_inputs(where: str, model: Model, inputs: Sequence[Spec]) -> None:
             )
     count = sum(spec["kind"] == wanted for spec in inputs)
     many = model.strategy.many_inputs
+    if count == 0 and model.config.get("derivation"):
+        return  # `auto` builds a table of no inputs, such as a calendar, once for each text
     if count == 0 or (count > 1 and not many):
         needed = (
             "at least one."

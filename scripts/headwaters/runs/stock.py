@@ -100,6 +100,7 @@ class StockWrite:
     - `casts`: types of columns that it casts, because Delta does not both cast and add columns
     - `dropped`, `widened`: earlier changes of the table's columns
     - `overwrites`: the mode of an overwrite
+    - `partitions`: the table's partition columns, if the statement compares them
     """
 
     problem: Problem | None = None
@@ -111,6 +112,7 @@ class StockWrite:
     period: Period | None = None
     overwrites: str | None = None
     merge: Merge | None = None
+    partitions: Sequence[str] = ()
 
 
 class _Refused(Exception):
@@ -168,10 +170,14 @@ def write_of(
         changes = _columns(settings, strategy, batch, table)
         merge = _merge(settings, changes, batch) if strategy == "merge" else None
         overwrites = _overwrite(config, table) if strategy == "insert_overwrite" else None
+        given = {column.key for column in batch}
+        partitions = [name for name in table.partitioned_by if merge and name.lower() in given]
     except _Refused as refused:
         code, text = refused.args
         return StockWrite(problem=Problem(code, f"{_place(node, strategy)} {text}"))
-    return replace(changes, period=period, overwrites=overwrites, merge=merge)
+    return replace(
+        changes, period=period, overwrites=overwrites, merge=merge, partitions=partitions
+    )
 
 
 def begins_refresh(node: Node, flags: Any) -> bool:

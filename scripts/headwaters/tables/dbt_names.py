@@ -10,10 +10,13 @@ OF_DATABRICKS = {
     "column_masks": "grant a view that masks the columns",
     "column_tags": "write tags",
     "compression": "set spark.sql.parquet.compression.codec in the profile",
+    "databricks_compute": "remove it; the target names the Spark",
     "databricks_tags": "write tags",
+    "include_full_name_in_path": "remove it; location_root and the schema decide the path",
     "incremental_apply_config_changes": "remove it; apply_tables applies changed settings",
     "insert_by_name": "remove it",
     "liquid_clustered_by": "write cluster_by",
+    "query_tags": "write query-comment in dbt_project.yml",
     "row_filter": "grant a view that filters the rows",
     "unique_tmp_table_suffix": "remove it",
     "use_replace_on_for_insert_overwrite": "remove it",
@@ -32,11 +35,10 @@ OF_OTHERS = {
 # Further settings of dbt-databricks, dbt-athena and dbt-spark's macros, which dbt's classes do not
 # have.
 _NAMES_OF_ADAPTERS = """
-    cluster_id column_mask create_notebook databricks_compute delete_condition delimiter
-    environment_dependencies environment_key http_path include_full_name_in_path
-    incremental_predicates index_url job_cluster_config matched_condition
+    cluster_id column_mask create_notebook delete_condition delimiter environment_dependencies
+    environment_key http_path incremental_predicates index_url job_cluster_config matched_condition
     merge_with_schema_evolution not_matched_by_source_action not_matched_by_source_condition
-    not_matched_condition partitions pre-hook post-hook predicates python_job_config query_tags
+    not_matched_condition partitions pre-hook post-hook predicates python_job_config
     skip_matched_step skip_not_matched_step source_alias sql_header submission_method
     table_format target_alias timeout
     """

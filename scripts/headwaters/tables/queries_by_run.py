@@ -66,7 +66,7 @@ def refresh_problems(node: Node) -> Iterator[Problem]:
         or node.get("language") == "python"
     ):
         return
-    names = _names(node.get("raw_code") or "")
+    names = _names(node.get("raw_code") or "", of_each_run=True)
     if "this" in names and names & _QUERIES:
         yield Problem(
             "HW_OTHER_QUERY",
@@ -110,10 +110,11 @@ def _tells_runs_apart(node: Node, macro_of: MacroOf) -> bool:
     return False
 
 
-def _names(text: str) -> set[str]:
+def _names(text: str, of_each_run: bool = False) -> set[str]:
     """Return the names and the attributes in a query's template.
 
     Those in comments and in the call of `config`, such as hooks, do not decide the query.
+    `of_each_run`: omit what a maintained model skips, because its `is_incremental()` is false.
     """
     from headwaters.platform.dbt_compat import jinja_environment  # it imports dbt
 
@@ -124,8 +125,19 @@ def _names(text: str) -> set[str]:
     for call in tree.find_all(nodes.Call):
         if isinstance(call.node, nodes.Name) and call.node.name == "config":
             call.args, call.kwargs = [], []
+    for branch in tree.find_all(nodes.If) if of_each_run else ():
+        if isinstance(branch.test, nodes.Call | nodes.And) and _calls(branch.test):
+            branch.test, branch.body = nodes.Const(False), []
     names = {name.name for name in tree.find_all(nodes.Name)}
     return names | {attribute.attr for attribute in tree.find_all(nodes.Getattr)}
+
+
+def _calls(test: nodes.Node) -> bool:
+    """Return true if a condition is `is_incremental()`, or that and others."""
+    if isinstance(test, nodes.And):
+        return _calls(test.left) or _calls(test.right)
+    is_call = isinstance(test, nodes.Call) and isinstance(test.node, nodes.Name)
+    return is_call and test.node.name == "is_incremental"
 
 
 def macros_of(macros: Mapping[str, Any]) -> MacroOf:

@@ -335,3 +335,56 @@ def test_a_hook_does_not_change_the_session_of_models_beside_it(
     )
     dbt("run", "--threads", "1", project_dir=project, schema=inputs.schema)
     assert inputs.rows("zoned") == [("1",)]
+
+
+AUTO = {"incremental_strategy": "auto"}
+
+
+def test_auto_builds_a_calendar_once_for_each_text(
+    dbt: Dbt, new_project: NewProject, spark: Any, schema: str
+) -> None:
+    text = "select explode(sequence(date'2026-01-01', date'2026-01-%02d')) as day"
+    days = model("select day, day(day) as n from {{ ref('calendar') }}", **AUTO)
+    files = {"models/days.sql": days, "models/all.yml": "models: [{name: days}]"}
+    project = new_project(files | {"models/calendar.sql": model(text % 3, **AUTO)})
+    lines, found = [], []
+    for last in (3, 3, 5):
+        (project / "models/calendar.sql").write_text(model(text % last, **AUTO))
+        lines.append(said(dbt("run", project_dir=project, schema=schema))["calendar"])
+        found.append(spark.table(f"{schema}.days").count())
+    assert [line.partition(":")[0] for line in lines] == ["replace", "no changes", "replace"]
+    assert found == [3, 3, 5]
+
+
+def test_an_empty_text_in_a_partition_column_is_one_key_with_null(
+    dbt: Dbt, new_project: NewProject, spark: Any, schema: str
+) -> None:
+    first = "(cast(null as string), 1), ('x', 2)"
+    rows = f"select * from values {{% if is_incremental() %}} ('', 5) {{% else %}} {first}"
+    rows += " {% endif %} as (word, amount)"
+    merge = {"incremental_strategy": "merge", "unique_key": "word", "partition_by": "word"}
+    snapshot = (
+        "{% snapshot words %}{{ config(unique_key='id', strategy='check', check_cols='all', "
+        "partition_by='word') }}"
+        "select 1 as id, cast('' as string) as word{% endsnapshot %}"
+    )
+    project = new_project(
+        {
+            "models/merged.sql": model(rows, **merge),
+            "models/deleted.sql": model(rows, **merge, delete_condition="true"),
+            "models/kept.sql": model(rows, **merge, skip_matched_step=True),
+            "snapshots/words.sql": snapshot,
+        }
+    )
+    for _ in range(2):
+        dbt("build", project_dir=project, schema=schema)
+    found = {
+        name: sorted(map(tuple, spark.table(f"{schema}.{name}").collect()), key=str)
+        for name in ("merged", "deleted", "kept")
+    }
+    assert found == {
+        "merged": [("x", 2), (None, 5)],
+        "deleted": [("x", 2)],
+        "kept": [("x", 2), (None, 1)],
+    }
+    assert spark.table(f"{schema}.words").count() == 1

@@ -94,9 +94,14 @@ class HeadwatersCredentials(SparkCredentials):
         return "method", "schema", "lake"
 
     def connection_info(self, *, with_aliases: bool = False) -> Iterator[tuple[str, Any]]:
-        """Return the settings that `dbt debug` prints, before `settle`."""
+        """Return the settings that `dbt debug` prints, or `target` with aliases, before `settle`.
+
+        Packages read `target.database` for their sources, and take None for the only catalog.
+        """
         for key, value in super().connection_info(with_aliases=with_aliases):
             yield key, str(self.place) if key == "lake" else value
+        if with_aliases:
+            yield "database", None
 
     def settle(self, root: Path) -> None:
         """Resolve the lake's path from the project's root, and add missing settings.
