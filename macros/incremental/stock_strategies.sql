@@ -69,7 +69,7 @@
 {% macro hw_write_stock_batch(target, detail, write, sql) %}
     {%- set stage = hw_staging_relation(target) -%}
     {%- if write.partitions -%}
-        {#- MERGE compares the batch with the table, where an empty text in a partition column is NULL. -#}
+        {#- MERGE compares the batch with the table, and the table has NULL for an empty text in a partition column. -#}
         {%- set sql = hw_as_stored(adapter.stock.without_end(sql), {'partition_by': write.partitions}) -%}
     {%- endif -%}
     {%- do hw_create_staging_table(stage, sql) -%}

@@ -136,8 +136,8 @@ def _calls(test: nodes.Node) -> bool:
     """Return true if a condition is `is_incremental()`, or that and others."""
     if isinstance(test, nodes.And):
         return _calls(test.left) or _calls(test.right)
-    is_call = isinstance(test, nodes.Call) and isinstance(test.node, nodes.Name)
-    return is_call and test.node.name == "is_incremental"
+    called = test.node if isinstance(test, nodes.Call) else None
+    return isinstance(called, nodes.Name) and called.name == "is_incremental"
 
 
 def macros_of(macros: Mapping[str, Any]) -> MacroOf:
