@@ -319,6 +319,28 @@ def test_each_mistake_has_a_line() -> None:
     assert LINES.keys() == TEXTS.keys()
 
 
+def test_a_row_that_breaks_a_constraint_is_told_without_its_values() -> None:
+    model = SqlText("m.sql", "select v from t", "select v from t")
+    check = (
+        "[DELTA_VIOLATE_CONSTRAINT_WITH_VALUES] CHECK constraint v_known (v IN ('a')) violated by "
+        "row with values:\n - v : secret\nSQLSTATE: 23001"
+    )
+    assert explained(check, "insert into m", model) == (
+        "[HW_CONSTRAINT] m.sql: a row breaks the constraint v_known (v IN ('a')), so nothing was "
+        "written: correct the query, whose rows of this kind are those `where not coalesce(v IN "
+        "('a'), false)` [DELTA_VIOLATE_CONSTRAINT_WITH_VALUES]"
+    )
+    null = (
+        "[DELTA_NOT_NULL_CONSTRAINT_VIOLATED] NOT NULL constraint violated for column: v.\n "
+        "SQLSTATE: 23502"
+    )
+    assert explained(null, "insert into m", model) == (
+        "[HW_CONSTRAINT] m.sql: column v must not be null, and a row has null, so nothing was "
+        "written: correct the query, whose rows of this kind are those `where v is null` "
+        "[DELTA_NOT_NULL_CONSTRAINT_VIOLATED]"
+    )
+
+
 def test_any_refusal_of_a_query_has_a_code() -> None:
     model = SqlText("m.sql", "select ln('x') as a", "select ln('x') as a")
     ran = f"create or replace table m as {model.compiled}"

@@ -329,6 +329,23 @@ def _was_clustered(error: _Error) -> str:
     )
 
 
+def _constraint(error: _Error) -> str:
+    """Name the constraint, but no values: a review shows the message."""
+    name, rule = error.part(r"constraint (\S+) \("), error.part(r"constraint \S+ \((.*)\) violated")
+    return (
+        f"a row breaks the constraint {name} ({rule}), so nothing was written: correct the query, "
+        f"whose rows of this kind are those `where not coalesce({rule}, false)`"
+    )
+
+
+def _not_null(error: _Error) -> str:
+    name = error.part(r"violated for column: (.+?)\.?$")
+    return (
+        f"column {name} must not be null, and a row has null, so nothing was written: correct the "
+        f"query, whose rows of this kind are those `where {name} is null`"
+    )
+
+
 # The code and the text for each condition, or for all conditions of a family.
 MISTAKES: Mapping[str, tuple[str, Callable[[_Error], str]]] = {
     "UNRESOLVED_COLUMN": ("HW_NO_SUCH_COLUMN", _column),
@@ -398,6 +415,8 @@ MISTAKES: Mapping[str, tuple[str, Callable[[_Error], str]]] = {
         "HW_SQL_TYPE",
         _as_spark("Cast it to a type, as in `cast(array() as array<string>)`"),
     ),
+    "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES": ("HW_CONSTRAINT", _constraint),
+    "DELTA_NOT_NULL_CONSTRAINT_VIOLATED": ("HW_CONSTRAINT", _not_null),
     "DELTA_CAST_OVERFLOW_IN_TABLE_WRITE": (
         "HW_COLUMNS_DIFFER",
         _as_spark("Cast the column to the type of its table, or run it with --full-refresh"),
