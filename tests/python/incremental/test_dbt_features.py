@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -388,3 +389,37 @@ def test_an_empty_text_in_a_partition_column_is_one_key_with_null(
         "kept": [("x", 2), (None, 1)],
     }
     assert spark.table(f"{schema}.words").count() == 1
+
+
+def test_hooks_outside_of_a_transaction_run(
+    dbt: Dbt, new_project: NewProject, spark: Any, schema: str
+) -> None:
+    spark.sql(f"create schema {schema}")
+    spark.sql(f"create table {schema}.log (node string, hook string) using delta")
+    insert = f"insert into {schema}.log values ('{{{{ this.name }}}}', '%s')"
+    hooks = {
+        when: [insert % f"{when} in", {"sql": insert % f"{when} out", "transaction": False}]
+        for when in ("pre_hook", "post_hook")
+    }
+    config = f"{{{{ config(**{hooks!r}) }}}}"
+    kinds: dict[str, dict[str, Any]] = {
+        "a_table": {"materialized": "table"},
+        "a_view": {"materialized": "view"},
+        "merged": {"incremental_strategy": "append"},
+        "followed": AUTO,
+    }
+    settings = {"unique_key": "id", "strategy": "check", "check_cols": "all"}
+    files = {f"models/{name}.sql": model("select 1 as id", **kind) for name, kind in kinds.items()}
+    files = {name: config + text for name, text in files.items()}
+    files["snapshots/kept.sql"] = (
+        f"{{% snapshot kept %}}{{{{ config(**{settings!r}) }}}}{config}"
+        "select 1 as id{% endsnapshot %}"
+    )
+    files["seeds/sown.csv"] = "id\n1\n"
+    files["seeds/all.yml"] = json.dumps({"seeds": [{"name": "sown", "config": hooks}]})
+    dbt("build", "--threads", "1", project_dir=new_project(files), schema=schema)
+    found = spark.sql(f"select node, collect_list(hook) from {schema}.log group by node").collect()
+    order = ["post_hook in", "post_hook out", "pre_hook in", "pre_hook out"]
+    assert {node: sorted(ran) for node, ran in found} == dict.fromkeys(
+        [*kinds, "kept", "sown"], order
+    )
