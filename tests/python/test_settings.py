@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from headwaters.tables.checks import graph_problems, node_problems, setting_problems
 from headwaters.tables.dbt_names import known_names
+from headwaters.tables.overridden_macros import override_problems
 from headwaters.tables.queries_by_run import appending_problems, macros_of, refresh_problems
 from headwaters.tables.setting_types import Part
 from headwaters.tables.settings import ModelSettings, run_config, settings_table
@@ -447,6 +448,26 @@ def test_two_nodes_of_one_table_are_refused() -> None:
     assert list(map(str, graph_problems(nodes, {}))) == [
         "[HW_SAME_TABLE] models/b.sql: b writes the table shop.shared, and so does a "
         "(models/a.sql), since names of tables ignore case: give one of them another alias"
+    ]
+
+
+def test_an_override_that_nothing_calls_is_refused() -> None:
+    def macro(package: str, name: str, folder: str = "macros/") -> SimpleNamespace:
+        path = f"{folder}{name}.sql"
+        return SimpleNamespace(package_name=package, name=name, original_file_path=path)
+
+    of_dbt = "macros/materializations/models/incremental/"
+    macros = [
+        *(macro("dbt", name, of_dbt) for name in ("get_merge_sql", "default__get_merge_sql")),
+        *(macro("dbt", name, of_dbt) for name in ("diff_columns", "is_incremental")),
+        macro("dbt", "hash"),
+        *(macro("shop", name) for name in ("spark__get_merge_sql", "hash", "diff_columns")),
+        macro("vendor", "get_merge_sql"),
+    ]
+    assert list(map(str, override_problems(macros, "shop"))) == [
+        "[HW_UNUSED_MACRO] macros/spark__get_merge_sql.sql: spark__get_merge_sql overrides a macro "
+        "that no strategy calls here: remove it, and use the settings of the strategy, or a "
+        "materialization of your own"
     ]
 
 

@@ -14,6 +14,7 @@ from headwaters.analysis import expectation_problems
 from headwaters.platform.nodes import Node, place_of
 from headwaters.platform.problems import Problem
 from headwaters.tables.misspelt_settings import beside_problems, macro_problems, name_problems
+from headwaters.tables.overridden_macros import override_problems
 from headwaters.tables.policy import policy_problems
 from headwaters.tables.properties import build_problems, property_problems
 from headwaters.tables.publications import declared as published
@@ -73,6 +74,7 @@ def every_problem(manifest: Manifest) -> Iterator[Problem]:
     for (section, _), entry in entries.items():
         for problem in beside_problems(section, entry.properties):
             yield problem.at(entry.file)
+    yield from override_problems(manifest.macros.values(), project)
     for node in (*manifest.nodes.values(), *manifest.sources.values()):
         if node.resource_type in _TYPES:
             is_published = getattr(node, "unique_id", None) in used
