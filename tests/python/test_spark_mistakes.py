@@ -341,6 +341,19 @@ def test_a_row_that_breaks_a_constraint_is_told_without_its_values() -> None:
     )
 
 
+def test_a_type_that_delta_does_not_store_has_a_remedy() -> None:
+    model = SqlText("m.sql", "select b - a as gap from t", "select b - a as gap from t")
+    text = (
+        "[DELTA_UNSUPPORTED_DATA_TYPES] Found columns using unsupported data types: [gap: "
+        "DayTimeIntervalType(0,3)]. You can set 'x' to 'false' to disable the type check."
+    )
+    assert explained(text, "create table m", model) == (
+        "[HW_SQL_TYPE] m.sql: Delta stores no column of this type: gap: DayTimeIntervalType(0,3). "
+        "Give an interval as a number, as by `timestampdiff(second, a, b)`, or as a text by "
+        "`cast(… as string)` [DELTA_UNSUPPORTED_DATA_TYPES]"
+    )
+
+
 def test_any_refusal_of_a_query_has_a_code() -> None:
     model = SqlText("m.sql", "select ln('x') as a", "select ln('x') as a")
     ran = f"create or replace table m as {model.compiled}"

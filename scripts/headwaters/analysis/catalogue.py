@@ -312,7 +312,7 @@ FORMS: dict[str, list[SqlForm]] = {
             " and i.line = r.line + 1 where r.line < 9) select order_id, line from r",
         ),
         SqlForm(
-            "variant paths, `>>>`, pipe syntax, `table t`, `union by name`",
+            "variant paths, `>>>`, pipe syntax, `table t`",
             "replaced",
             "The parser does not read them as Spark does.",
             "from orders |> where amount > 1 |> select id",

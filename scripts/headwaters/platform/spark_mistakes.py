@@ -338,6 +338,14 @@ def _constraint(error: _Error) -> str:
     )
 
 
+def _not_stored(error: _Error) -> str:
+    columns = error.part(r"data types: \[(.*?)\]\.?(?:$| You)") or error.message
+    return (
+        f"Delta stores no column of this type: {columns}. Give an interval as a number, as by "
+        "`timestampdiff(second, a, b)`, or as a text by `cast(… as string)`"
+    )
+
+
 def _not_null(error: _Error) -> str:
     name = error.part(r"violated for column: (.+?)\.?$")
     return (
@@ -411,6 +419,7 @@ MISTAKES: Mapping[str, tuple[str, Callable[[_Error], str]]] = {
         ),
     ),
     "DELTA_FEATURES_REQUIRE_MANUAL_ENABLEMENT": ("HW_PROTOCOL_UPGRADE", _feature),
+    "DELTA_UNSUPPORTED_DATA_TYPES": ("HW_SQL_TYPE", _not_stored),
     "DELTA_COMPLEX_TYPE_COLUMN_CONTAINS_NULL_TYPE": (
         "HW_SQL_TYPE",
         _as_spark("Cast it to a type, as in `cast(array() as array<string>)`"),
