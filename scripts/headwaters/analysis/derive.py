@@ -408,7 +408,12 @@ def _key_of_leads(
 def _without_feed(question: Question) -> Refused | None:
     """Return the refusal for the first input without a feed, seeds excepted."""
     for name in sorted(question.without_feed - question.constant):
-        return Refused("HW_NO_CHANGE_FEED", "", None, f"{name} has no change data feed")
+        return Refused(
+            "HW_NO_CHANGE_FEED",
+            "",
+            None,
+            f"{name} has no change data feed: set delta.enableChangeDataFeed",
+        )
     return None
 
 

@@ -435,14 +435,21 @@ def test_an_input_without_a_feed_is_a_lookup() -> None:
     sql = "select a.id, a.grp, l.name from a left join l on a.grp = l.label"
     none = frozenset(["l"])
     told_of = told(derive(Question(sql, [A, L], without_feed=none)))
-    assert told_of == "change_feed (id) changes a; l has no change data feed"
+    assert (
+        told_of
+        == "change_feed (id) changes a; l has no change data feed: set delta.enableChangeDataFeed"
+    )
     seed = Question(sql, [A, L], none, without_feed=none)
     assert told(derive(seed)) == "change_feed (id) changes a"
     every = Question(sql, [A, L], without_feed=frozenset(["a", "l"]))
-    assert told(derive(every)) == "replace (); a has no change data feed"
+    assert (
+        told(derive(every))
+        == "replace (); a has no change data feed: set delta.enableChangeDataFeed"
+    )
     through = "select l.name, count(*) as n from a join l on a.grp = l.label group by l.name"
     assert told(derive(Question(through, [A, L], without_feed=none))) == (
-        "affected_keys (name) a led to name; l has no change data feed"
+        "affected_keys (name) a led to name; l has no change data feed: set "
+        "delta.enableChangeDataFeed"
     )
 
 
