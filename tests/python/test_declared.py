@@ -258,6 +258,19 @@ def applied(changes: Sequence[TableDifference], row: Mapping[str, Any]) -> dict[
     return result
 
 
+def test_a_maintained_table_has_a_change_feed_unless_it_is_declared_otherwise() -> None:
+    feed = "delta.enableChangeDataFeed"
+    auto = {"materialized": "incremental", "incremental_strategy": "auto"}
+    assert declared_properties(auto) == {feed: "true"}
+    for other in ({"materialized": "table"}, {"incremental_strategy": "merge"}):
+        assert declared_properties(auto | other) == {}
+    assert declared_properties(auto | {"file_format": "parquet"}) == {}
+    assert declared_properties(auto | {"tblproperties": {feed: None}}) == {}
+    assert declared_properties(auto | {"tblproperties": {feed: False}}) == {feed: "false"}
+    mapped = {"delta.columnMapping.mode": "name"}
+    assert declared_properties(auto | {"tblproperties": mapped}) == mapped
+
+
 @given(nodes(), details())
 def test_what_was_reconciled_does_not_differ(declared: dict[str, Any], row: dict[str, Any]) -> None:
     table = declared_table(declared)

@@ -14,6 +14,7 @@ from headwaters.platform.nodes import Config, as_tuple, merged_setting, setting
 from headwaters.platform.problems import Problem
 from headwaters.platform.spark_version import REDACTED
 from headwaters.platform.units import milliseconds_of
+from headwaters.tables.setting_types import FOLLOWING
 
 # The named sets. `interop` is the common ground of Trino, delta-rs, Polars, pyarrow and DuckDB.
 SETS: dict[str, dict[str, str]] = {
@@ -29,6 +30,7 @@ SETS: dict[str, dict[str, str]] = {
 DECLARED = "headwaters.declared"
 CONSTRAINT = "delta.constraints."
 _OPTIMIZE_WRITE = "delta.autoOptimize.optimizeWrite"
+_FEED, _MAPPING = "delta.enableChangeDataFeed", "delta.columnMapping.mode"
 VERSIONS = ("delta.minReaderVersion", "delta.minWriterVersion")
 # Delta's grammar of intervals: stricter than units, which people write elsewhere.
 _INTERVAL = re.compile(
@@ -52,7 +54,9 @@ def declared_properties(config: Config) -> dict[str, str]:
     dbt has merged those of layer, folder and model; a null removes one of the layer. A
     `property_set` overrides them, because it is a promise to other engines. A table that is
     partitioned by a column with a dot in its name gets optimized writes, so that a merge finds the
-    column.
+    column. A table that follows its inputs has a change data feed, so that others can follow it,
+    unless it is declared or null, or the columns are mapped: Delta builds no such table with a
+    feed.
     """
     merged = merged_setting(config, "tblproperties")
     merged |= SETS.get(str(setting(config, "property_set")), {})
@@ -61,7 +65,17 @@ def declared_properties(config: Config) -> dict[str, str]:
         for name, value in merged.items()
         if value is not None
     }
+    is_mapped = declared.get(_MAPPING, "none") != "none"
+    if _is_maintained(config) and _FEED not in merged and not is_mapped:
+        declared = {_FEED: "true"} | declared
     return ({_OPTIMIZE_WRITE: "true"} if _dotted_partitions(config) else {}) | declared
+
+
+def _is_maintained(config: Config) -> bool:
+    """Return true if a strategy that follows changes maintains the table of a model."""
+    is_delta = config.get("file_format") in (None, "", "delta")
+    is_incremental = config.get("materialized") == "incremental" and is_delta
+    return is_incremental and config.get("incremental_strategy") in FOLLOWING
 
 
 def _dotted_partitions(config: Config) -> list[str]:
