@@ -354,6 +354,21 @@ def test_a_type_that_delta_does_not_store_has_a_remedy() -> None:
     )
 
 
+def test_a_value_that_its_table_does_not_hold_has_a_remedy() -> None:
+    model = SqlText("m.sql", "select 1 as v", "select 1 as v")
+    text = (
+        '[CAST_OVERFLOW_IN_TABLE_INSERT] Fail to assign a value of "BIGINT" type to the "INT" type '
+        "column or variable `v` due to an overflow. Use `try_cast` on the input value to tolerate "
+        "overflow and return NULL instead. SQLSTATE: 22003"
+    )
+    assert explained(text, "insert into m by name select v from stage", model) == (
+        "[HW_COLUMNS_DIFFER] m.sql: [CAST_OVERFLOW_IN_TABLE_INSERT] Fail to assign a value of "
+        '"BIGINT" type to the "INT" type column or variable `v` due to an overflow. Set '
+        "on_schema_change: sync_all_columns, which widens the column, or cast it to the type of its "
+        "table SQLSTATE: 22003"
+    )
+
+
 def test_any_refusal_of_a_query_has_a_code() -> None:
     model = SqlText("m.sql", "select ln('x') as a", "select ln('x') as a")
     ran = f"create or replace table m as {model.compiled}"

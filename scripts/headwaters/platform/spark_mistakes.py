@@ -103,7 +103,8 @@ def explained(text: str, statement: str, model: SqlText) -> str | None:
         mistake = "HW_SQL_REFUSED", _as_spark()
     plain = replace(model, compiled=_PIN.sub("", model.compiled))
     without_pins = _without_pins(statement, plain.compiled)
-    is_of_table = condition.startswith("DELTA_")  # any statement of the run may meet it
+    # any statement of the run may meet it
+    is_of_table = condition.startswith("DELTA_") or condition.endswith("_IN_TABLE_INSERT")
     if mistake is None or not (is_of_table or _is_of(without_pins, plain.compiled)):
         return None
     place = _PLACE.search(text)
@@ -338,6 +339,14 @@ def _constraint(error: _Error) -> str:
     )
 
 
+def _overflow(error: _Error) -> str:
+    message = re.sub(r" Use `try_cast`.*", "", error.message)
+    return (
+        f"{message.rstrip('.')}. Set on_schema_change: sync_all_columns, which widens the column, "
+        "or cast it to the type of its table"
+    )
+
+
 def _not_stored(error: _Error) -> str:
     columns = error.part(r"data types: \[(.*?)\]\.?(?:$| You)") or error.message
     return (
@@ -426,10 +435,8 @@ MISTAKES: Mapping[str, tuple[str, Callable[[_Error], str]]] = {
     ),
     "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES": ("HW_CONSTRAINT", _constraint),
     "DELTA_NOT_NULL_CONSTRAINT_VIOLATED": ("HW_CONSTRAINT", _not_null),
-    "DELTA_CAST_OVERFLOW_IN_TABLE_WRITE": (
-        "HW_COLUMNS_DIFFER",
-        _as_spark("Cast the column to the type of its table, or run it with --full-refresh"),
-    ),
+    "DELTA_CAST_OVERFLOW_IN_TABLE_WRITE": ("HW_COLUMNS_DIFFER", _overflow),
+    "CAST_OVERFLOW_IN_TABLE_INSERT": ("HW_COLUMNS_DIFFER", _overflow),
     "MALFORMED_CHARACTER_CODING": ("HW_SQL_VALUE", _as_spark()),
     "DATA_SOURCE_NOT_FOUND": (
         "HW_SETTING",
