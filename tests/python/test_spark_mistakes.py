@@ -364,8 +364,8 @@ def test_a_value_that_its_table_does_not_hold_has_a_remedy() -> None:
     assert explained(text, "insert into m by name select v from stage", model) == (
         "[HW_COLUMNS_DIFFER] m.sql: [CAST_OVERFLOW_IN_TABLE_INSERT] Fail to assign a value of "
         '"BIGINT" type to the "INT" type column or variable `v` due to an overflow. Set '
-        "on_schema_change: sync_all_columns, which widens the column, or cast it to the type of its "
-        "table SQLSTATE: 22003"
+        "on_schema_change: sync_all_columns, which widens the column, or cast it to the type of "
+        "its table SQLSTATE: 22003"
     )
 
 
