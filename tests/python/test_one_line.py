@@ -65,6 +65,11 @@ GRPC = """<_MultiThreadedRendezvous of RPC that terminated with:
             "[HW_PARTITION_VALUE] [USER_RAISED_EXCEPTION] k has a value that Delta cannot keep in "
             "a partition column: x",
         ),
+        (
+            "[DELTA_CONCURRENT_APPEND.WITHOUT_HINT] Transaction conflict detected. SQLSTATE: 2D521",
+            "[HW_CONCURRENT_RUN] another writer changed the table at the same time, so this "
+            "statement wrote nothing: run it again [DELTA_CONCURRENT_APPEND]",
+        ),
         ("", "RuntimeError"),
     ],
 )

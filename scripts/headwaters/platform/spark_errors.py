@@ -21,6 +21,8 @@ _SUPERSEDED = re.compile(
     rf"|\[?{METADATA_CHANGED}\b"
 )
 
+_CONFLICT = re.compile(r"\[(DELTA_CONCURRENT_\w+)")
+
 # A text that a statement raises, with the code of its cause. Tables note the SQL that built them,
 # so a code in the SQL itself would rebuild them.
 _RAISED = (("that Delta cannot keep in a partition column", "HW_PARTITION_VALUE"),)
@@ -33,8 +35,13 @@ def one_line(error: BaseException) -> str:
     text = str(error)
     if _SUPERSEDED.search(text):
         return (
-            "another run of the model, or an ALTER TABLE, came in between, so this run wrote "
-            "nothing. Run one dbt at a time for a model, and run this one again."
+            "[HW_CONCURRENT_RUN] another run of the model, or an ALTER TABLE, came in between, so "
+            "this run wrote nothing. Run one dbt at a time for a model, and run this one again."
+        )
+    if conflict := _CONFLICT.search(text):
+        return (
+            "[HW_CONCURRENT_RUN] another writer changed the table at the same time, so this "
+            f"statement wrote nothing: run it again [{conflict[1]}]"
         )
     causes = re.findall(r"^Caused by: (?:[\w.$]+: )?(.+)$", text, flags=re.MULTILINE)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
