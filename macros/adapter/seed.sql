@@ -151,7 +151,24 @@ cast({{ name }} as string) as {{ name }}
         {%- set cast = 'try_cast(' ~ name ~ ' as ' ~ type ~ ')' -%}
         {%- set has, is_no = 'the seed ' ~ model.name ~ " has '", "' in the column " ~ column ~ ', which is no ' ~ type -%}
         {%- set text = 'concat(' ~ hw_literal(has) ~ ', ' ~ name ~ ', ' ~ hw_literal(is_no) ~ ')' -%}
-if({{ name }} is null or {{ cast }} is not null, {{ cast }}, raise_error({{ text }})) as {{ name }}
+        {%- set fits = hw_seed_fits(name, cast, type | lower) if column in config.get('column_types', {}) else '' -%}
+if({{ name }} is null or {{ cast }} is not null{{ fits }}, {{ cast }}, raise_error({{ text }})) as {{ name }}
+    {%- endif -%}
+{%- endmacro %}
+
+
+{#- Returns the further condition that a cast keeps the whole value: Spark rounds a decimal, cuts the time off a date, and
+    a table made from a query has no length of a text. -#}
+{% macro hw_seed_fits(name, cast, type) -%}
+    {%- set decimal = modules.re.fullmatch('(?:decimal|dec|numeric) *[(] *([0-9]+) *(?:, *([0-9]+) *)?[)]', type) -%}
+    {%- set text = modules.re.fullmatch('(?:var)?char *[(] *([0-9]+) *[)]', type) -%}
+    {%- if decimal -%}
+        {%- set scale = 38 - decimal.group(1) | int + (decimal.group(2) or 0) | int -%}
+        {{ ' and ' ~ cast ~ ' = try_cast(' ~ name ~ ' as decimal(38, ' ~ scale ~ '))' }}
+    {%- elif type == 'date' -%}
+        {{ ' and ' ~ cast ~ ' = try_cast(' ~ name ~ ' as timestamp_ntz)' }}
+    {%- elif text -%}
+        {{ ' and char_length(' ~ name ~ ') <= ' ~ text.group(1) }}
     {%- endif -%}
 {%- endmacro %}
 

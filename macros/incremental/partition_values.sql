@@ -21,14 +21,19 @@
     {%- for column in hw_as_list(settings.get('partition_by') or none) if settings.get('file_format') == 'delta' -%}
         {%- set name = hw_quote(column.strip('`')) -%}
         {%- do conditions.append('if(typeof(' ~ name ~ ") in ('boolean', 'tinyint', 'smallint', 'int', 'bigint', 'date') or "
-            ~ hw_is_kept(name) ~ ', true, ' ~ hw_raised_of_partition(column) ~ ')') -%}
+            ~ hw_is_kept(name) ~ ' and coalesce(cast(' ~ name ~ " as string) <> '" ~ hw_null_partition() ~ "', true), true, "
+            ~ hw_raised_of_partition(column, 'the text ' ~ hw_null_partition() ~ ', ') ~ ')') -%}
     {%- endfor -%}
     {{ return('select * from (\n' ~ adapter.stock.without_end(sql) ~ '\n) where ' ~ conditions | join(' and ') if conditions else sql) }}
 {% endmacro %}
 
 
-{% macro hw_raised_of_partition(column) %}
-    {{ return('raise_error(' ~ hw_literal(column ~ ' has a value that Delta cannot keep in a partition column: bytes that are no '
+{% macro hw_null_partition() %}{{ return('__HIVE_DEFAULT_PARTITION__') }}{% endmacro %}
+
+
+{% macro hw_raised_of_partition(column, also='') %}
+    {%- set what = column ~ ' has a value that Delta cannot keep in a partition column: ' ~ also -%}
+    {{ return('raise_error(' ~ hw_literal(what ~ 'bytes that are no '
         ~ "UTF-8, or a moment in the hour that the session's time zone has twice. Partition by another column, such as hex(" ~ column
         ~ ') or a date, or use cluster_by.') ~ ')') }}
 {% endmacro %}
@@ -44,5 +49,5 @@
 
 {#- Returns the stored form of one value. -#}
 {% macro hw_as_stored_value(value) %}
-    {{ return('if(cast(' ~ value ~ " as string) in ('', '__HIVE_DEFAULT_PARTITION__'), null, " ~ value ~ ')') }}
+    {{ return('if(cast(' ~ value ~ " as string) in ('', '" ~ hw_null_partition() ~ "'), null, " ~ value ~ ')') }}
 {% endmacro %}

@@ -162,6 +162,33 @@ def test_a_value_that_does_not_fit_leaves_the_table_as_it_was(
     assert [tuple(row) for row in spark.table(f"{schema}_reference.s").collect()] == [(1,)]
 
 
+def test_a_value_that_its_type_would_cut_is_refused(
+    dbt: Any, spark: Any, schema: str, new_project: Project
+) -> None:
+    # each type, a value that it keeps, and one that it would round or cut
+    columns = {
+        "price": ("decimal(10, 2)", "0.50", "0.005"),
+        "total": ("DECIMAL(5)", "12", "12.5"),
+        "day": ("date", "2026-02-03", "2026-02-03 10:00:00"),
+        "code": ("varchar(3)", "abc", "abcd"),
+    }
+    declared = types(**{name: given for name, (given, _, _) in columns.items()})
+    kept = {name: value for name, (_, value, _) in columns.items()}
+    project = new_project({"seeds/s.csv": "", "seeds/s.yml": declared})
+
+    def load(row: dict[str, str], expect: bool) -> Any:
+        (project / "seeds/s.csv").write_text(f"{','.join(row)}\n{','.join(row.values())}\n")
+        return dbt("seed", project_dir=project, schema=schema, expect=expect)
+
+    load(kept, expect=True)
+    for name, (given, _, value) in columns.items():
+        result = load(kept | {name: value}, expect=False)
+        said = f"the seed s has '{value}' in the column {name}, which is no {given}"
+        assert f"[HW_SEED] [USER_RAISED_EXCEPTION] {said}" in message_of(result, "s")
+        found = spark.table(f"{schema}_reference.s").collect()
+        assert [tuple(map(str, row)) for row in found] == [tuple(kept.values())]
+
+
 @pytest.mark.slow
 def test_a_large_seed_is_loaded_in_batches(
     dbt: Any, spark: Any, schema: str, new_project: Project

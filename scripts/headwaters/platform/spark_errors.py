@@ -25,7 +25,10 @@ _CONFLICT = re.compile(r"\[(DELTA_CONCURRENT_\w+)")
 
 # A text that a statement raises, with the code of its cause. Tables note the SQL that built them,
 # so a code in the SQL itself would rebuild them.
-_RAISED = (("that Delta cannot keep in a partition column", "HW_PARTITION_VALUE"),)
+_RAISED = (
+    ("that Delta cannot keep in a partition column", "HW_PARTITION_VALUE"),
+    ("[USER_RAISED_EXCEPTION] the seed ", "HW_SEED"),
+)
 
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
 

@@ -27,6 +27,7 @@ OF_DATABRICKS = {
 OF_OTHERS = {
     "bucketed_by": "cluster_by",
     "cluster_keys": "cluster_by",
+    "clustering": "cluster_by",
     "partitioned_by": "partition_by",
     "strategy": "incremental_strategy",
     "table_properties": "tblproperties",

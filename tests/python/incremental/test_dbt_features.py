@@ -338,6 +338,26 @@ def test_a_hook_does_not_change_the_session_of_models_beside_it(
     assert inputs.rows("zoned") == [("1",)]
 
 
+def test_a_partition_value_that_delta_would_make_null_is_refused(
+    dbt: Dbt, new_project: NewProject, spark: Any, schema: str
+) -> None:
+    rows = "select * from values ('__HIVE_DEFAULT_PARTITION__', 1), (null, 2) as (word, n)"
+    kinds: dict[str, dict[str, Any]] = {
+        "a_table": {"materialized": "table"},
+        "added": {"incremental_strategy": "append"},
+        "merged": {"incremental_strategy": "merge", "unique_key": "n"},
+    }
+    project = new_project(
+        {
+            f"models/{name}.sql": model(rows, partition_by="word", **kind)
+            for name, kind in kinds.items()
+        }
+    )
+    lines = said(dbt("run", project_dir=project, schema=schema, expect=False))
+    assert {name for name in kinds if "[HW_PARTITION_VALUE]" in lines[name]} == set(kinds)
+    assert spark.sql(f"show tables in {schema}").count() == 0
+
+
 AUTO = {"incremental_strategy": "auto"}
 
 
