@@ -263,7 +263,7 @@ def test_retry_goes_on_where_a_run_failed(
             "models/sources.yml": SOURCES % inputs.schema,
         }
     )
-    dbt("run", project_dir=project, schema=inputs.schema, expect=False)
+    dbt("run", project_dir=project, schema=inputs.schema, expect=False, artifacts=True)
     inputs.spark.sql(f"create table {inputs.schema}_inputs.later using delta as select 7 as id")
     retried = dbt("retry", project_dir=project, schema=inputs.schema)
     assert {"later", "after"} <= set(said(retried)) and "followed" not in said(retried)

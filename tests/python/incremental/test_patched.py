@@ -353,7 +353,10 @@ def test_the_run_goes_on_from_the_applied_versions(
         assert made.table(name) == made.table(name, refreshed=True), name
     before = made.table("computed")
     spark.sql(f"insert into {inputs}.orders values (null, 'south', 60, null)")
-    assert "CHECK constraint id_not_null" in made.run("computed", expect=False)["computed"]
+    assert (
+        "[HW_CONSTRAINT] models/patched/computed.sql: a row breaks the constraint id_not_null"
+        in made.run("computed", expect=False)["computed"]
+    )
     assert made.table("computed") == before
 
 
