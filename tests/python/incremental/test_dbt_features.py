@@ -314,6 +314,8 @@ def test_the_statements_of_a_header_run_before_the_model(
         }
     )
     dbt("run", project_dir=project, schema=inputs.schema)
+    inputs.spark.sql("drop view one")  # other tests list the tables of the session
+    inputs.spark.sql("drop temporary function half")
     expected = [("5", "1"), ("10", "1"), ("15", "1")]
     assert {name: inputs.rows(name) for name in ("tabled", "added")} == {
         "tabled": expected,
