@@ -12,6 +12,8 @@ from typing import Literal
 PropertyKind = Literal["boolean", "interval", "integer", "columns", "text", "feature", "server"]
 
 APPEND_ONLY = "delta.appendOnly"
+FEED = "delta.enableChangeDataFeed"
+MAPPING = "delta.columnMapping.mode"
 
 # The table properties, each with its permitted values: a kind, a tuple of values, or
 # `server` for properties that only Delta sets. A test compares the list with Delta.
@@ -27,14 +29,14 @@ TABLE_PROPERTIES: dict[str, PropertyKind | tuple[str, ...]] = {
     "delta.checkpointPolicy": ("classic", "v2"),
     "delta.checkpointRetentionDuration": "interval",
     "delta.columnMapping.maxColumnId": "server",
-    "delta.columnMapping.mode": ("none", "name", "id"),
+    MAPPING: ("none", "name", "id"),
     "delta.compatibility.symlinkFormatManifest.enabled": "boolean",
     "delta.dataSkippingNumIndexedCols": "integer",
     "delta.dataSkippingStatsColumns": "columns",
     "delta.dataSkippingStringPrefixLength": "integer",
     "delta.deletedFileRetentionDuration": "interval",
     "delta.dropFeatureTruncateHistory.retentionDuration": "interval",
-    "delta.enableChangeDataFeed": "boolean",
+    FEED: "boolean",
     "delta.enableDeletionVectors": "boolean",
     "delta.enableExpiredLogCleanup": "boolean",
     "delta.enableFullRetentionRollback": "boolean",
@@ -167,6 +169,7 @@ NOT_A_DELTA_TABLE = (
     *("DELTA_ONLY_OPERATION", "DELTA_TABLE_ONLY_OPERATION", "DELTA_MISSING_DELTA_TABLE"),
 )
 DEFAULTS_REFUSED = "WRONG_COLUMN_DEFAULTS_FOR_DELTA_FEATURE_NOT_ENABLED"
+CONFLICT_CONDITION = r"\[(DELTA_CONCURRENT_\w+)"
 CONFLICT = r"DELTA_CONCURRENT|Concurrent\w+Exception"
 CONFLICT_WITH_MAINTENANCE = r"a concurrent (OPTIMIZE|REORG|VACUUM)"
 SOURCE_CHANGED = {"DELTA_SOURCE_TABLE_IGNORE_CHANGES", "DELTA_SOURCE_IGNORE_DELETE"}

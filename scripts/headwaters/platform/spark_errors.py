@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from headwaters.platform.delta_version import METADATA_CHANGED
-from headwaters.platform.spark_version import NO_SUCH_TABLE, WRAPPING_ERRORS
+from headwaters.platform.delta_version import CONFLICT_CONDITION, METADATA_CHANGED
+from headwaters.platform.spark_version import NO_SUCH_TABLE, RAISED, WRAPPING_ERRORS
 
 # If two runs of a model overlap, the later one drops the staging table of the other, which can no
 # longer write. It also changes the table's metadata, so that a concurrent write fails.
@@ -21,13 +21,11 @@ _SUPERSEDED = re.compile(
     rf"|\[?{METADATA_CHANGED}\b"
 )
 
-_CONFLICT = re.compile(r"\[(DELTA_CONCURRENT_\w+)")
-
 # A text that a statement raises, with the code of its cause. Tables note the SQL that built them,
 # so a code in the SQL itself would rebuild them.
 _RAISED = (
     ("that Delta cannot keep in a partition column", "HW_PARTITION_VALUE"),
-    ("[USER_RAISED_EXCEPTION] the seed ", "HW_SEED"),
+    (f"[{RAISED}] the seed ", "HW_SEED"),
 )
 
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
@@ -41,7 +39,7 @@ def one_line(error: BaseException) -> str:
             "[HW_CONCURRENT_RUN] another run of the model, or an ALTER TABLE, came in between, so "
             "this run wrote nothing. Run one dbt at a time for a model, and run this one again."
         )
-    if conflict := _CONFLICT.search(text):
+    if conflict := re.search(CONFLICT_CONDITION, text):
         return (
             "[HW_CONCURRENT_RUN] another writer changed the table at the same time, so this "
             f"statement wrote nothing: run it again [{conflict[1]}]"

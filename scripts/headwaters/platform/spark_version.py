@@ -261,3 +261,5 @@ VIEW_INSTEAD_OF_TABLE = "EXPECT_TABLE_NOT_VIEW"
 OFFSETS_LOST = "KAFKA_DATA_LOSS"
 # Their first lines report only a failure; the cause has the reason.
 WRAPPING_ERRORS = ("An error occurred while calling", "[TASK_WRITE_FAILED]")
+# A failure that a statement raises by raise_error().
+RAISED = "USER_RAISED_EXCEPTION"
