@@ -125,13 +125,13 @@
 
 {#- scripts/headwaters/runs/snapshots.py decides. -#}
 {% macro hw_check_snapshot(strategy, sql, target) %}
-    {%- set query, given, held = sql, [], [] -%}
+    {%- set given, held = [], [] -%}
     {%- if target -%}
-        {%- set given = adapter.stock.columns_of(run_query('describe query\n' ~ query).rows) -%}
+        {%- set given = adapter.stock.columns_of(run_query('describe query\n' ~ sql).rows) -%}
         {%- set held = adapter.get_columns_in_relation(target) -%}
     {%- endif -%}
     {%- set keys = hw_as_list(strategy.unique_key) -%}
-    {%- set rows = run_query(hw_unfit_rows_sql(query, keys, strategy.updated_at)).rows -%}
+    {%- set rows = run_query(hw_unfit_rows_sql(sql, keys, strategy.updated_at)).rows -%}
     {%- set problems = adapter.snapshots.snapshot_problems(model, strategy, flags, given, held, rows) -%}
     {%- if problems -%}{%- do hw_raise_problems(problems) -%}{%- endif -%}
 {% endmacro %}

@@ -7,9 +7,8 @@
     {%- elif check_cols_config != 'all' -%}
         {%- set query = 'select ' ~ hw_as_list(check_cols_config) | join(', ') ~ ' from (\n' ~ query ~ '\n) as subq' -%}
     {%- endif -%}
-    {%- if not target_exists and check_cols_config == 'all' -%}{{ return((false, [])) }}{%- endif -%}
     {#- Fails for an unknown column, also in the first run. -#}
-    {%- set names = get_columns_in_query(query) -%}
+    {%- set names = get_columns_in_query(query) if target_exists or check_cols_config != 'all' else [] -%}
     {%- if not target_exists -%}{{ return((false, [])) }}{%- endif -%}
     {%- set relation = adapter.get_relation(database=node.database, schema=node.schema, identifier=node.alias) -%}
     {%- set there = adapter.get_columns_in_relation(relation) | map(attribute='name') | map('lower') | list -%}

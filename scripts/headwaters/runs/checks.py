@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headwaters.analysis import dotted_names
+from headwaters.platform.delta_version import FEED
 from headwaters.platform.errors import UserError
 from headwaters.platform.sql import identifier
 from headwaters.platform.text import sql_command
@@ -270,7 +271,7 @@ def _check_feed(model: Model, source: str) -> None:
 def has_feed(connection: Connection, source: str) -> bool:
     """Return true if a table has a change data feed."""
     properties = read_state(connection, source).properties
-    return str(properties.get("delta.enableChangeDataFeed", "false")).lower() == "true"
+    return str(properties.get(FEED, "false")).lower() == "true"
 
 
 def check_input_columns(model: Model, inputs: Sequence[Spec]) -> None:

@@ -31,6 +31,7 @@ SECONDS = 60.0
 COMMITS = 20
 
 _READS = {"select", "values", "describe", "desc", "show", "set", "reset", "explain", "use"}
+_SETS = {"set", "reset", "use"}
 _READS_OR_WRITES = re.compile(r"\b(insert|merge|update|delete)\b", re.IGNORECASE)
 _WRITES = {
     *("insert", "merge", "update", "delete", "truncate", "alter", "create", "drop"),
@@ -189,12 +190,12 @@ def changes_session(sql: str) -> bool:
     """Return true if a statement may change the settings or the SQL functions of its session."""
     words = [token.word for token in itertools.islice(_code(sql), 5)]
     verb = words[0] if words else ""
-    return changes_settings(sql) or (verb in ("create", "drop", "refresh") and "function" in words)
+    return verb in _SETS or (verb in ("create", "drop", "refresh") and "function" in words)
 
 
 def changes_settings(sql: str) -> bool:
     """Return true if a statement may change the settings or the schema of its session."""
-    return next((token.word for token in _code(sql)), "") in ("set", "reset", "use")
+    return next((token.word for token in _code(sql)), "") in _SETS
 
 
 def _code(sql: str) -> Iterator[Token]:

@@ -17,6 +17,7 @@ from headwaters.platform.delta_version import (
     FILLING_FEATURES,
     GENERATED,
     IDENTITY,
+    MAPPING,
 )
 from headwaters.platform.names import or_nearest
 from headwaters.platform.nodes import Config, Node, as_tuple, setting
@@ -293,7 +294,7 @@ def _check_drops(missing: Sequence[StockColumn], table: StockTable) -> None:
                 f"does not select {column.name}, by which its table is laid out, so "
                 "on_schema_change: sync_all_columns cannot drop it. Run it with --full-refresh.",
             )
-    if missing and table.properties.get("delta.columnMapping.mode", "none") == "none":
+    if missing and table.properties.get(MAPPING, "none") == "none":
         raise _Refused(
             "HW_COLUMNS_DIFFER",
             f"does not select {_listed(missing)}, and Delta drops columns only from a table with "

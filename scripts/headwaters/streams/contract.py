@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
+from headwaters.platform.delta_version import FEED
 from headwaters.platform.errors import UserError
 from headwaters.platform.fields import Duration, Part, explain, seconds
 from headwaters.platform.names import not_allowed
@@ -54,7 +55,7 @@ RESERVED = frozenset(
 )
 # The name of Debezium's envelope in a stream's expressions: `payload.op`
 ENVELOPE = ("schema", "payload")
-CHANGE_FEED = ("delta.enableChangeDataFeed", "true")
+CHANGE_FEED = (FEED, "true")
 
 
 def _trigger(value: object) -> object:

@@ -16,6 +16,8 @@ from headwaters.platform.delta_version import (
     DELETION_VECTORS,
     ENGINE_WITH_MILLISECONDS,
     ENGINES_WITH_WHOLE_IMAGES,
+    FEED,
+    MAPPING,
     OPERATIONS_ADDING_COLUMNS,
     OPERATIONS_ALTERING_COLUMNS,
     OPERATIONS_MOVING_COLUMNS,
@@ -27,8 +29,6 @@ from headwaters.platform.delta_version import (
 )
 from headwaters.tables.grouping import Grouping
 
-_FEED = "delta.enableChangeDataFeed"
-_MAPPING = "delta.columnMapping.mode"
 _WEEK = 604_800_000
 
 
@@ -116,7 +116,7 @@ class Commit:
         properties = as_mapping(self.parameters.get("properties"))
         if self.operation in OPERATIONS_MOVING_COLUMNS:
             return self.version
-        if self.operation == "SET TBLPROPERTIES" and _MAPPING in properties:
+        if self.operation == "SET TBLPROPERTIES" and MAPPING in properties:
             return self.version
         if self.is_known and not self.replaces_all and not self.operation.startswith("CREATE"):
             return before
@@ -125,7 +125,7 @@ class Commit:
         names = self.parameters.get("partitionBy")
         if not self.is_known or names is None:
             return self.version
-        mapping = str(properties.get(_MAPPING, "none")).lower()
+        mapping = str(properties.get(MAPPING, "none")).lower()
         return tuple(name.lower() for name in as_names(names)), mapping
 
     def _layout_of_write(self, before: Hashable) -> Hashable:
@@ -211,11 +211,11 @@ class Commit:
         """Return true if the table has no change feed from this commit on."""
         properties = as_mapping(self.parameters.get("properties"))
         if self.operation == "SET TBLPROPERTIES":
-            return str(properties.get(_FEED, "true")).lower() != "true"
+            return str(properties.get(FEED, "true")).lower() != "true"
         if self.operation == "UNSET TBLPROPERTIES":
-            return _FEED in str(self.parameters)
+            return FEED in str(self.parameters)
         if " TABLE AS SELECT" in self.operation or "REPLACE TABLE" in self.operation:
-            return str(properties.get(_FEED, "false")).lower() != "true"
+            return str(properties.get(FEED, "false")).lower() != "true"
         return False
 
     def is_same(self, noted: Mapping[str, int]) -> bool:
@@ -546,7 +546,7 @@ def first_known(
     known = [commit for commit in commits if commit.version <= to]
     first = known[0]
     for older in known[1:]:
-        starts = first.operation == "SET TBLPROPERTIES" and _FEED in str(first.parameters)
+        starts = first.operation == "SET TBLPROPERTIES" and FEED in str(first.parameters)
         noted = {"version": older.version, "at": older.at}
         step = _told(source, noted, first.version, [first, older])
         if (

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from headwaters.platform.delta_version import FEATURE
+from headwaters.platform.delta_version import FEATURE, FEED
 from headwaters.platform.errors import UserError
 from headwaters.platform.nodes import Node, as_tuple, setting, table_name
 from headwaters.platform.sql import identifier
@@ -126,7 +126,7 @@ def declared_table(node: Node) -> DeclaredTable:
     config = node["config"]
     properties = declared_properties(config)
     if node["resource_type"] == "source" and setting(config, "stream"):
-        properties = {"delta.enableChangeDataFeed": "true", **properties}
+        properties = {FEED: "true", **properties}
     documented = (config.get("persist_docs") or {}).get("relation")
     return DeclaredTable(
         name=table_name(node),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from headwaters.platform.delta_version import FEATURE, TABLE_PROPERTIES, PropertyKind
+from headwaters.platform.delta_version import FEATURE, FEED, MAPPING, TABLE_PROPERTIES, PropertyKind
 from headwaters.platform.names import did_you_mean
 from headwaters.platform.nodes import Config, as_tuple, merged_setting, setting
 from headwaters.platform.problems import Problem
@@ -20,7 +20,7 @@ from headwaters.tables.setting_types import FOLLOWING
 SETS: dict[str, dict[str, str]] = {
     "interop": {
         "delta.enableDeletionVectors": "false",
-        "delta.columnMapping.mode": "none",
+        MAPPING: "none",
         "delta.enableTypeWidening": "false",
         "delta.checkpointPolicy": "classic",
     },
@@ -30,7 +30,6 @@ SETS: dict[str, dict[str, str]] = {
 DECLARED = "headwaters.declared"
 CONSTRAINT = "delta.constraints."
 _OPTIMIZE_WRITE = "delta.autoOptimize.optimizeWrite"
-_FEED, _MAPPING = "delta.enableChangeDataFeed", "delta.columnMapping.mode"
 VERSIONS = ("delta.minReaderVersion", "delta.minWriterVersion")
 # Delta's grammar of intervals: stricter than units, which people write elsewhere.
 _INTERVAL = re.compile(
@@ -65,10 +64,14 @@ def declared_properties(config: Config) -> dict[str, str]:
         for name, value in merged.items()
         if value is not None
     }
-    is_mapped = declared.get(_MAPPING, "none") != "none"
-    if _is_maintained(config) and _FEED not in merged and not is_mapped:
-        declared = {_FEED: "true"} | declared
+    if _is_maintained(config) and FEED not in merged and not _is_mapped(declared):
+        declared = {FEED: "true"} | declared
     return ({_OPTIMIZE_WRITE: "true"} if _dotted_partitions(config) else {}) | declared
+
+
+def _is_mapped(properties: Mapping[str, str]) -> bool:
+    """Return true if properties map the columns of a table."""
+    return properties.get(MAPPING, "none").lower() != "none"
 
 
 def _is_maintained(config: Config) -> bool:
@@ -127,7 +130,7 @@ def protocol_upgrade(name: str, value: object) -> str | None:
     It changes the table's protocol in a way that cannot be undone, or that an engine of
     docs/tables.md cannot read.
     """
-    if name == "delta.columnMapping.mode" and value != "none":
+    if name == MAPPING and value != "none":
         return "with column mapping pyarrow reads NULLs, without an error"
     if name == "delta.enableTypeWidening" and value == "true":
         return "a widened column silently vanishes in Trino"
@@ -163,8 +166,8 @@ def build_problems(config: Config) -> Iterator[Problem]:
     if config.get("materialized") not in ("table", "incremental", "seed"):
         return
     declared = declared_properties(config)
-    has_feed = normal_value("boolean", declared.get("delta.enableChangeDataFeed", "false"))
-    if has_feed == "true" and declared.get("delta.columnMapping.mode", "none").lower() != "none":
+    has_feed = normal_value("boolean", declared.get(FEED, "false"))
+    if has_feed == "true" and _is_mapped(declared):
         text = (
             "Delta does not build a table from a query that has both delta.columnMapping.mode and "
             "a change data feed: leave the mode out, or set delta.enableChangeDataFeed: false."
