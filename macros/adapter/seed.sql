@@ -44,12 +44,12 @@
 
 {% macro hw_check_seed(old_relation) %}
     {%- if old_relation is not none and old_relation.is_view -%}
-        {{ hw_raise('SEED',
+        {{ hw_raise('HW_SEED',
             "cannot load the seed into " ~ old_relation ~ ": it is a view; drop the view or give the seed another alias"
         ) }}
     {%- endif -%}
     {%- if config.get('file_format', 'delta') != 'delta' -%}
-        {{ hw_raise('FILE_FORMAT',
+        {{ hw_raise('HW_FILE_FORMAT',
             "a seed is a Delta table: file_format is " ~ config.get('file_format') ~ "; leave it out or write delta"
         ) }}
     {%- endif -%}
@@ -87,7 +87,7 @@
 {% macro hw_seed_types(table) %}
     {%- set declared = config.get('column_types', {}) -%}
     {%- for column in declared if column not in table.column_names -%}
-        {{ hw_raise('SEED',
+        {{ hw_raise('HW_SEED',
             "column_types of the seed " ~ model.name ~ " has a column that its file lacks: " ~ column
             ~ "; the file has " ~ table.column_names | join(', ')
         ) }}

@@ -3,7 +3,7 @@
 {% macro snapshot_check_all_get_existing_columns(node, target_exists, check_cols_config) %}
     {%- set query = adapter.stock.without_end(node['compiled_code']) -%}
     {%- if not check_cols_config -%}
-        {{ hw_raise('SETTING', node.name ~ " has no check_cols: write 'all', or a list of columns") }}
+        {{ hw_raise('HW_SETTING', node.name ~ " has no check_cols: write 'all', or a list of columns") }}
     {%- elif check_cols_config != 'all' -%}
         {%- set query = 'select ' ~ hw_as_list(check_cols_config) | join(', ') ~ ' from (\n' ~ query ~ '\n) as subq' -%}
     {%- endif -%}

@@ -1,10 +1,10 @@
 {% macro affected(relation, key, via=none, on=none) %}
     {%- if not key -%}
-        {{ hw_raise('ARGUMENT', "affected() needs key=: the columns of " ~ relation ~ " that say which rows of the "
+        {{ hw_raise('HW_ARGUMENT', "affected() needs key=: the columns of " ~ relation ~ " that say which rows of the "
             ~ "model a change touches") }}
     {%- endif -%}
     {%- if (via is none) != (on is none) -%}
-        {{ hw_raise('ARGUMENT', "affected(" ~ relation ~ ") got one of via= and on=: an input that lacks the key "
+        {{ hw_raise('HW_ARGUMENT', "affected(" ~ relation ~ ") got one of via= and on=: an input that lacks the key "
             ~ "needs both, the relation that has it and the columns they share") }}
     {%- endif -%}
     {%- set options = {'key': hw_column_pairs(key)} -%}

@@ -19,5 +19,5 @@ group by {{ names }}
         and node.alias == relation.identifier -%}
         {{ return(node) }}
     {%- endfor -%}
-    {{ hw_raise('NO_MODEL_OF_TABLE', relation ~ ' is not a model of this project') }}
+    {{ hw_raise('HW_NO_MODEL_OF_TABLE', relation ~ ' is not a model of this project') }}
 {% endmacro %}

@@ -40,11 +40,11 @@
 {% macro hw_check_stock_strategy(strategy) %}
     {%- set allowed = ['append', 'merge', 'insert_overwrite', 'microbatch'] + adapter.analysis.strategy_names() -%}
     {%- if strategy not in allowed -%}
-        {{ hw_raise('UNKNOWN_STRATEGY', model.name ~ ' (' ~ model.original_file_path ~ ") has incremental_strategy '" ~ strategy
+        {{ hw_raise('HW_UNKNOWN_STRATEGY', model.name ~ ' (' ~ model.original_file_path ~ ") has incremental_strategy '" ~ strategy
             ~ "': allowed are " ~ allowed | join(', ')) }}
     {%- endif -%}
     {%- if config.get('file_format') != 'delta' -%}
-        {{ hw_raise('FILE_FORMAT', model.name ~ ' (' ~ model.original_file_path ~ ') has file_format '
+        {{ hw_raise('HW_FILE_FORMAT', model.name ~ ' (' ~ model.original_file_path ~ ') has file_format '
             ~ config.get('file_format') ~ ': incremental models are Delta tables, set file_format: delta') }}
     {%- endif -%}
 {% endmacro %}

@@ -17,7 +17,7 @@
         {%- set lost = ' Versions of ' ~ vacuumed | join(', ') ~ ' that needed the vacuumed files can no longer be read.' -%}
         {{ print('undo: there is none, and none is needed: no row was changed.' ~ (lost if vacuumed else '')) }}
         {%- if failed -%}
-            {{ hw_raise('MAINTENANCE_FAILED',
+            {{ hw_raise('HW_MAINTENANCE_FAILED',
                 'maintain: failed for ' ~ failed | join(', ') ~ ', see above; ' ~ (due | length - failed | length)
                 ~ ' other tables are done. What is left, the next maintain does.'
             ) }}

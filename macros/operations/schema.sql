@@ -5,7 +5,7 @@
 {% macro hw_ops_table(name) %}
     {%- set node = graph.sources.get('source.dbt_headwaters.ops.' ~ name) -%}
     {%- if not node -%}
-        {{ hw_raise('NO_OPS_TABLE', "the source ops." ~ name ~ ' is disabled, and headwaters records in it what it does: remove '
+        {{ hw_raise('HW_NO_OPS_TABLE', "the source ops." ~ name ~ ' is disabled, and headwaters records in it what it does: remove '
             ~ '`+enabled: false` from `sources: dbt_headwaters:` of dbt_project.yml.') }}
     {%- endif -%}
     {{ return(node) }}

@@ -24,7 +24,7 @@
     last one that changed rows; a repair would hide it. -#}
 {% macro hw_refuse_pending(operation, name, properties) %}
     {%- if fromjson(adapter.commits.as_mapping(properties).get('headwaters.pending', 'null')) -%}
-        {{ hw_raise('INTERRUPTED_RUN', operation ~ ': a run of ' ~ name ~ ' was interrupted: `dbt run --select '
+        {{ hw_raise('HW_INTERRUPTED_RUN', operation ~ ': a run of ' ~ name ~ ' was interrupted: `dbt run --select '
             ~ name.split('.')[-1] ~ '` first. Nothing was changed.') }}
     {%- endif -%}
 {% endmacro %}

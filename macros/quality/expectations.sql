@@ -47,7 +47,7 @@
     {%- do hw_record_expectations(target, results) -%}
     {%- if failed -%}
         {%- do hw_drop_staging_table(stage) -%}
-        {{ hw_raise('EXPECTATIONS_FAILED',
+        {{ hw_raise('HW_EXPECTATIONS_FAILED',
             target ~ ' does not meet ' ~ failed | join('; ') ~ '. The table was left as it is; ops.expectations has the counts.'
         ) }}
     {%- endif -%}
@@ -86,7 +86,7 @@
     {%- endfor -%}
     {%- if failed -%}
         {%- if stage -%}{%- do hw_drop_staging_table(stage) -%}{%- endif -%}
-        {{ hw_raise('EXPECTATIONS_FAILED',
+        {{ hw_raise('HW_EXPECTATIONS_FAILED',
             operation ~ ': what ' ~ target.name ~ ' would get does not meet ' ~ failed | join('; ') ~ '. Nothing was changed.'
         ) }}
     {%- endif -%}

@@ -6,13 +6,13 @@
     {%- set wanted = target.version if version is none else hw_version_of('backup', target.relation, version, none) -%}
     {%- set lasts = adapter.units.milliseconds_of(expires) -%}
     {%- if lasts is none -%}
-        {{ hw_raise('DURATION', "backup: expires is '" ~ expires ~ "': write a length of time, such as 30 days. "
+        {{ hw_raise('HW_DURATION', "backup: expires is '" ~ expires ~ "': write a length of time, such as 30 days. "
             ~ "Nothing was changed.") }}
     {%- endif -%}
     {%- set identifier = target.identifier ~ '_version_' ~ wanted -%}
     {%- set copy = hw_quoted_name(target.schema, identifier) -%}
     {%- if adapter.get_relation(none, target.schema, identifier) is not none -%}
-        {{ hw_raise('BACKUP_EXISTS', 'backup: ' ~ target.schema ~ '.' ~ identifier ~ ' exists already. Nothing was changed.') }}
+        {{ hw_raise('HW_BACKUP_EXISTS', 'backup: ' ~ target.schema ~ '.' ~ identifier ~ ' exists already. Nothing was changed.') }}
     {%- endif -%}
     {%- set until = (run_started_at + modules.datetime.timedelta(milliseconds=lasts)).strftime('%Y-%m-%dT%H:%M:%SZ') -%}
     {%- set properties = {'headwaters.backup.of': target.name, 'headwaters.backup.version': wanted, 'headwaters.backup.expires': until,

@@ -3,7 +3,7 @@
     {%- set target = hw_target('delete_where', table) -%}
     {%- set found = hw_matched('delete_where', target, predicate, allow_all) -%}
     {%- if not found.matched -%}
-        {{ hw_raise('NO_ROW_MATCHES', 'delete_where: no row of ' ~ target.name ~ ' is taken by ' ~ predicate
+        {{ hw_raise('HW_NO_ROW_MATCHES', 'delete_where: no row of ' ~ target.name ~ ' is taken by ' ~ predicate
             ~ '. Nothing was changed.') }}
     {%- endif -%}
     {%- set lines = [

@@ -5,12 +5,12 @@
     {%- set target = hw_target('drop', table) -%}
     {%- set lasts = adapter.units.milliseconds_of(expires) -%}
     {%- if lasts is none -%}
-        {{ hw_raise('DURATION', "drop: expires is '" ~ expires ~ "': write a length of time, such as 30 days. "
+        {{ hw_raise('HW_DURATION', "drop: expires is '" ~ expires ~ "': write a length of time, such as 30 days. "
             ~ "Nothing was changed.") }}
     {%- endif -%}
     {%- set dependents = hw_dependents(target) -%}
     {%- if dependents -%}
-        {{ hw_raise('TABLE_IS_NEEDED', 'drop: ' ~ target.name ~ ' is needed by ' ~ dependents | join(', ')
+        {{ hw_raise('HW_TABLE_IS_NEEDED', 'drop: ' ~ target.name ~ ' is needed by ' ~ dependents | join(', ')
             ~ '. Remove what depends on it first. Nothing was changed.') }}
     {%- endif -%}
     {%- set aside = target.identifier ~ '__dropped_' ~ run_started_at.strftime('%Y%m%d%H%M%S') -%}

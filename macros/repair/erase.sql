@@ -7,11 +7,11 @@
     {%- if not dry_run -%}{%- do hw_require_reason('erase', reason) -%}{%- endif -%}
     {%- set wanted = hw_subject_of_erasure(subject) -%}
     {%- if reason and wanted.erasure.is_told(reason) -%}
-        {{ hw_raise('SUBJECT_IN_REASON', 'erase: the reason names the person, and it is kept: name the request instead. '
+        {{ hw_raise('HW_SUBJECT_IN_REASON', 'erase: the reason names the person, and it is kept: name the request instead. '
             ~ 'Nothing was changed.') }}
     {%- endif -%}
     {%- for mark in keep if not modules.re.fullmatch('[0-9a-f]{12,64}', mark) -%}
-        {{ hw_raise('ARGUMENT', 'erase: keep has ' ~ tojson(mark) ~ ', which is no SHA-256 of a record: write 12 '
+        {{ hw_raise('HW_ARGUMENT', 'erase: keep has ' ~ tojson(mark) ~ ', which is no SHA-256 of a record: write 12 '
             ~ 'to 64 of its digits, as the plan shows them. Nothing was changed.') }}
     {%- endfor -%}
     {%- set places = hw_places_of(wanted) -%}
@@ -43,7 +43,7 @@
     {%- for place in places -%}
         {%- do place.update({'detail': run_query('describe detail ' ~ place.relation).rows[0]}) -%}
         {%- if adapter.commits.as_mapping(place.detail['properties']).get('delta.columnMapping.mode', 'none') != 'none' -%}
-            {{ hw_raise('COLUMN_MAPPING', 'erase: ' ~ place.name ~ ' has column mapping: the columns of its files have '
+            {{ hw_raise('HW_COLUMN_MAPPING', 'erase: ' ~ place.name ~ ' has column mapping: the columns of its files have '
                 ~ 'other names, so that they cannot be searched here. Nothing was changed.') }}
         {%- endif -%}
         {%- set condition = hw_has_value(place.columns, '(select _headwaters_value from headwaters_erased)') -%}
@@ -97,7 +97,7 @@
             or wanted.erasure.data_files(place.detail['location'], place.columns, place.texts, keep).found > 0 -%}
     {%- endfor -%}
     {%- if not found.any -%}
-        {{ hw_raise('NO_SUCH_SUBJECT', 'erase: no table has this ' ~ wanted.kind ~ ', in no row and in no file'
+        {{ hw_raise('HW_NO_SUCH_SUBJECT', 'erase: no table has this ' ~ wanted.kind ~ ', in no row and in no file'
             ~ (' (there is no table of the project in this lake)' if not places else '') ~ '; nothing was changed. Is the '
             ~ 'value written as it is in the tables?') }}
     {%- endif -%}

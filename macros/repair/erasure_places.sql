@@ -10,14 +10,14 @@
         {%- endfor -%}
     {%- endfor -%}
     {%- if subject is not mapping or subject | length != 1 -%}
-        {{ hw_raise('SUBJECT', 'erase: subject must name one column or kind, and where its value is, such as '
+        {{ hw_raise('HW_SUBJECT', 'erase: subject must name one column or kind, and where its value is, such as '
             ~ '{account_id: {env: SUBJECT}}. Kinds of personal data: ' ~ kinds | sort | join(', ') ~ '.') }}
     {%- endif -%}
     {%- set given = subject | first -%}
     {%- set found = [] -%}
     {%- for kind, columns in kinds.items() if given == kind or given in columns -%}{%- do found.append(kind) -%}{%- endfor -%}
     {%- if found | length != 1 -%}
-        {{ hw_raise('SUBJECT', 'erase: ' ~ tojson(given) ~ ' '
+        {{ hw_raise('HW_SUBJECT', 'erase: ' ~ tojson(given) ~ ' '
             ~ ('is the name of columns of ' ~ found | sort | join(' and of ') ~ ': name the kind' if found
             else 'is no kind of personal data and no column of one')
             ~ '. Columns declare theirs in meta.pii: ' ~ kinds | sort | join(', ') ~ '. Nothing was changed.') }}
@@ -68,7 +68,7 @@
         {%- endif -%}
     {%- endfor -%}
     {%- if undeclared -%}
-        {{ hw_raise('UNDECLARED_PERSONAL_DATA', 'erase: ' ~ undeclared | join(', ') ~ ' has the name of a column with personal data ('
+        {{ hw_raise('HW_UNDECLARED_PERSONAL_DATA', 'erase: ' ~ undeclared | join(', ') ~ ' has the name of a column with personal data ('
             ~ wanted.kind ~ ') and does not say whether it holds any: declare meta.pii for it, or pii: none. Nothing was changed.') }}
     {%- endif -%}
     {%- do places.extend(hw_places_of_copies(nodes, wanted, names)) -%}
@@ -172,7 +172,7 @@
         {%- do streams.append(place.node.name) -%}
     {%- endfor -%}
     {%- set problem = wanted.erasure.interrupted(streams | unique | list) -%}
-    {%- if problem -%}{{ hw_raise('INTERRUPTED_STREAM', 'erase: ' ~ problem ~ '. Nothing was changed.') }}{%- endif -%}
+    {%- if problem -%}{{ hw_raise('HW_INTERRUPTED_STREAM', 'erase: ' ~ problem ~ '. Nothing was changed.') }}{%- endif -%}
 {% endmacro %}
 
 

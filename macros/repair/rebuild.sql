@@ -4,7 +4,7 @@
     {%- set target = hw_target('rebuild', model) -%}
     {%- set node = target.node -%}
     {%- if not node or node.resource_type != 'model' or not adapter.analysis.strategy_of(node.config) -%}
-        {{ hw_raise('NO_MODEL_OF_TABLE', 'rebuild: ' ~ target.name ~ ' is not the table of a model with one of the strategies '
+        {{ hw_raise('HW_NO_MODEL_OF_TABLE', 'rebuild: ' ~ target.name ~ ' is not the table of a model with one of the strategies '
             ~ adapter.analysis.strategy_names() | join(', ') ~ '. Nothing was changed.') }}
     {%- endif -%}
     {%- set rebuilt = adapter.runs.rebuilt(context, node, target.found) -%}

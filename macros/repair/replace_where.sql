@@ -5,7 +5,7 @@
     {%- set found = hw_matched('replace_where', target, predicate, allow_all) -%}
     {%- set computed = run_query('select count(*) as rows from ' ~ rows).rows[0]['rows'] | int -%}
     {%- if not found.matched and not computed -%}
-        {{ hw_raise('NO_ROW_MATCHES', 'replace_where: neither ' ~ target.name ~ ' nor its SQL has a row that is taken by '
+        {{ hw_raise('HW_NO_ROW_MATCHES', 'replace_where: neither ' ~ target.name ~ ' nor its SQL has a row that is taken by '
             ~ predicate ~ '. Nothing was changed.') }}
     {%- endif -%}
     {%- do hw_refuse_failing('replace_where', target, rows) -%}

@@ -6,10 +6,10 @@
     {%- set schemas = run_query('show schemas').columns[0].values() -%}
     {%- set found = adapter.get_relation(none, parts.schema, parts.identifier) if parts.schema in schemas else none -%}
     {%- if found is none -%}
-        {{ hw_raise('NO_SUCH_TABLE', operation ~ ": there is no table '" ~ table ~ "'"
+        {{ hw_raise('HW_NO_SUCH_TABLE', operation ~ ": there is no table '" ~ table ~ "'"
             ~ (' yet' if parts.node else adapter.names.or_nearest(table | string, parts.names)) ~ '. Nothing was changed.') }}
     {%- elif not found.is_delta -%}
-        {{ hw_raise('NOT_A_DELTA_TABLE', operation ~ ': ' ~ table ~ ' is a '
+        {{ hw_raise('HW_NOT_A_DELTA_TABLE', operation ~ ': ' ~ table ~ ' is a '
             ~ ('view' if found.is_view else 'table of another format') ~ ', and this works on Delta tables only. Nothing was changed.') }}
     {%- endif -%}
     {%- set relation = hw_named(found) -%}
@@ -34,7 +34,7 @@
     {%- set wanted = adapter.versions.wanted_version(operation, version, timestamp) -%}
     {%- set found = adapter.versions.found_version(wanted, relation, hw_describe_history(relation, 100000)) -%}
     {%- if found.is_vacuumed and flags.WHICH == 'run-operation' and hw_has_lost_files(relation, found.version) -%}
-        {{ hw_raise('VACUUMED_VERSION', operation ~ ': files of version ' ~ found.version ~ ' of ' ~ relation
+        {{ hw_raise('HW_VACUUMED_VERSION', operation ~ ': files of version ' ~ found.version ~ ' of ' ~ relation
             ~ ' were vacuumed: it can no longer be read. A backup may have it: `dbt run-operation list_backups`. Nothing was changed.') }}
     {%- endif -%}
     {{ return(found.version) }}
@@ -61,14 +61,14 @@
 {#- Counts the rows of a condition. Refuses a condition that matches no row, and one that matches all rows unless that is allowed. -#}
 {% macro hw_matched(operation, target, predicate, allow_all) %}
     {%- if not predicate or not predicate | string | trim -%}
-        {{ hw_raise('NO_PREDICATE', operation ~ ': say which rows, in predicate: a condition on the columns of ' ~ target.name
+        {{ hw_raise('HW_NO_PREDICATE', operation ~ ': say which rows, in predicate: a condition on the columns of ' ~ target.name
             ~ '.') }}
     {%- endif -%}
     {%- set row = run_query(hw_matched_sql(target.relation, predicate)).rows[0] -%}
     {%- set found = {'rows': row['rows'] | int, 'matched': row['matched'] | int, 'whole': row['whole'] | int,
         'parts': row['parts'] | int} -%}
     {%- if found.matched == found.rows and found.rows and not allow_all -%}
-        {{ hw_raise('ALL_ROWS_MATCH', operation ~ ': the predicate takes all ' ~ found.rows ~ ' rows of ' ~ target.name
+        {{ hw_raise('HW_ALL_ROWS_MATCH', operation ~ ': the predicate takes all ' ~ found.rows ~ ' rows of ' ~ target.name
             ~ '; if that is meant, say allow_all: true. Nothing was changed.') }}
     {%- endif -%}
     {{ return(found) }}
@@ -103,7 +103,7 @@
     {%- set is_model = target.node and target.node.resource_type == 'model' -%}
     {%- set sql = adapter.runs.full_refresh_sql(context, target.node, target.found) if is_model else none -%}
     {%- if sql is none -%}
-        {{ hw_raise('NO_MODEL_OF_TABLE', operation ~ ': ' ~ target.name ~ ' is not a table that a model with one of the strategies '
+        {{ hw_raise('HW_NO_MODEL_OF_TABLE', operation ~ ': ' ~ target.name ~ ' is not a table that a model with one of the strategies '
             ~ adapter.analysis.strategy_names() | join(', ') ~ ' built: its rows cannot be computed again. Nothing was changed.') }}
     {%- endif -%}
     {{ return(hw_selected_sql(adapter.get_columns_in_relation(target.found), sql)) }}

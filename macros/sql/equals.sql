@@ -2,7 +2,7 @@
     comparisons and tests share this definition of equal rows. -#}
 {% macro hw_equals(columns, left, right) %}
     {%- if not columns -%}
-        {{ hw_raise('ARGUMENT', "hw_equals() got no columns: pass the key or the columns to compare") }}
+        {{ hw_raise('HW_ARGUMENT', "hw_equals() got no columns: pass the key or the columns to compare") }}
     {%- endif -%}
     {%- for column in columns -%}
         {{ left }}.{{ hw_quote(column) }} <=> {{ right }}.{{ hw_quote(column) }}

@@ -1,6 +1,6 @@
 {#- Raises an error with a stable code, which docs/errors.md explains. -#}
 {% macro hw_raise(code, text) %}
-    {%- do adapter.refusals.refuse('[HW_' ~ code ~ '] ' ~ text) -%}
+    {%- do adapter.refusals.refuse('[' ~ code ~ '] ' ~ text) -%}
 {% endmacro %}
 
 

@@ -3,7 +3,7 @@
     session's time zone, which the profiles set to UTC. -#}
 {% macro surrogate_key(columns) %}
     {%- if columns is string or columns is not iterable or not columns -%}
-        {{ hw_raise('ARGUMENT',
+        {{ hw_raise('HW_ARGUMENT',
             "surrogate_key() got " ~ columns ~ ": pass a list of column names, such as ['event_time', 'user_id']"
         ) }}
     {%- endif -%}

@@ -2,7 +2,7 @@
     their statements. `detail` is the table's row of DESCRIBE DETAIL. -#}
 {% macro hw_drift(declared, detail) %}
     {%- set drift = adapter.drift.drift_of(declared, detail) -%}
-    {%- if drift.problem -%}{{ hw_raise('CLUSTERED_TABLE', drift.problem) }}{%- endif -%}
+    {%- if drift.problem -%}{{ hw_raise('HW_CLUSTERED_TABLE', drift.problem) }}{%- endif -%}
     {{ return(drift.changes) }}
 {% endmacro %}
 

@@ -4,7 +4,7 @@
     {%- set columns = combination_of_columns -%}
     {%- if columns is string or columns is not iterable or columns | length < 2 -%}
         {{ hw_raise(
-            'ARGUMENT',
+            'HW_ARGUMENT',
             "unique_combination_of_columns got combination_of_columns: " ~ columns ~ " on " ~ model
             ~ ": pass a list of two columns or more, such as [account_id, currency]; for one column use unique"
         ) }}

@@ -91,7 +91,7 @@ def test_an_error_of_a_macro_is_one_line_below_one_heading(
     files = {
         "dbt_project.yml": 'name: shop\nversion: "1.0"\nprofile: headwaters\n',
         "macros/inner.sql": (
-            "{% macro inner() %}{{ hw_raise('ARGUMENT', 'wrong thing') }}{% endmacro %}"
+            "{% macro inner() %}{{ hw_raise('HW_ARGUMENT', 'wrong thing') }}{% endmacro %}"
         ),
         "macros/outer.sql": "{% macro outer() %}{{ inner() }}{% endmacro %}",
     }
