@@ -59,8 +59,7 @@
 {#- Returns the sources of the project whose stream reads the Delta table at this path. -#}
 {% macro hw_streams_from(location) %}
     {%- set sources = [] -%}
-    {%- for source in graph.sources.values() if (adapter.nodes.setting(source.config, 'stream') or {}).get('from') in ['delta',
-        'delta_changes'] -%}
+    {%- for source in graph.sources.values() if adapter.streams.reads_table(adapter.nodes.setting(source.config, 'stream')) -%}
         {%- set path = hw_path_of(adapter.nodes.setting(source.config, 'stream').get('path') | string) -%}
         {%- if hw_path_of(location) == path or hw_path_of(location).endswith('/' ~ path.strip('/')) -%}
             {%- do sources.append(source) -%}

@@ -12,7 +12,9 @@ from headwaters.platform.errors import UserError
 from headwaters.platform.fields import seconds
 from headwaters.streams.contract import Contract, new_columns, parse_contract
 from headwaters.streams.data_types import data_type_problem
+from headwaters.streams.declared_tables import reads_table
 from headwaters.streams.formats.paths import with_objects
+from headwaters.streams.sources.declared import SOURCES
 
 NODE: dict[str, Any] = {
     "original_file_path": "models/bronze/orders.yml",
@@ -503,3 +505,8 @@ def test_lengths_of_time(text: str, value: float) -> None:
 def test_what_is_no_length_of_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="write 500ms, 30s, 5m or 1h"):
         seconds(text)
+
+
+def test_a_stream_reads_a_table_if_its_source_does() -> None:
+    assert [name for name in SOURCES if reads_table({"from": name})] == ["delta", "delta_changes"]
+    assert not any(map(reads_table, [None, "delta", {}, {"from": "dleta"}]))

@@ -1,6 +1,6 @@
 """The forms of SQL and how runs follow them, as data: the page `docs/forms.md` is made of it.
 
-The rules themselves are in keyed.py, linear.py, lineage_rules.py and stages.py.
+The rules themselves are in keyed_rules.py, linear_rules.py, lineage_rules.py and stages.py.
 """
 
 from __future__ import annotations

@@ -18,9 +18,9 @@ from sqlglot import exp
 from headwaters.analysis import dialect
 from headwaters.analysis.determinism import refuse_changing
 from headwaters.analysis.exact_types import is_comparable, is_exact
-from headwaters.analysis.keyed import refuse_incomparable
+from headwaters.analysis.keyed_rules import refuse_incomparable
 from headwaters.analysis.lineage_rules import TracedFact, TracedRules, refuse_one_group
-from headwaters.analysis.linear import is_across_rows
+from headwaters.analysis.linear_rules import is_across_rows
 from headwaters.analysis.proof import proven
 from headwaters.analysis.reader import Reader
 from headwaters.analysis.refusal import Refused, unforeseen

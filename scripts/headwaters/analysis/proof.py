@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
-from headwaters.analysis import dialect, linear
+from headwaters.analysis import dialect, linear_rules
 from headwaters.analysis.determinism import refuse_changing
-from headwaters.analysis.keyed import KeyedRules
-from headwaters.analysis.linear import LinearRules
+from headwaters.analysis.keyed_rules import KeyedRules
+from headwaters.analysis.linear_rules import LinearRules
 from headwaters.analysis.moments import refuse_moments
 from headwaters.analysis.reader import Reader
 from headwaters.analysis.refusal import Refused
@@ -98,5 +98,5 @@ def proven(
             "HW_NOT_LINEAR", "", None, "no row of the result comes from the followed input"
         )
     if sums:
-        linear.check_columns(relation, tree, unique_key)
+        linear_rules.check_columns(relation, tree, unique_key)
     return relation

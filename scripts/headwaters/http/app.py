@@ -13,7 +13,7 @@ from typing import Any, cast
 from urllib.parse import parse_qsl
 
 from fastapi import FastAPI, Request, Response
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import generate_latest
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
@@ -21,13 +21,13 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from headwaters.http import page, targets
 from headwaters.http.keys import Keys
 from headwaters.http.limits import Body, Budget, Limits, Refusal, busy, form_of, is_gzip, too_large
+from headwaters.http.metrics import Metrics
 from headwaters.http.schema import MOST_RECORDS, NotJson, Reading, RequestReader, TooMany
 from headwaters.http.targets import RequestWriter, TooLarge, Unwritten
 from headwaters.platform.errors import CodedError
 from headwaters.platform.names import or_nearest
 from headwaters.streams.contract import Contract
 
-_SECONDS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _LARGE = 1 << 16  # bytes; a thread reads larger bodies, so that other requests continue
 _VALID = 1.0  # seconds; a health check stays valid for that long
 
@@ -56,42 +56,6 @@ class Endpoint:
         if self.topics:
             return f"topic {', '.join(self.topics)}"
         return f"table {self.contract.stream.path}"
-
-
-class Metrics:
-    """The metrics for Prometheus."""
-
-    def __init__(self) -> None:
-        """Register all metrics."""
-        self.registry = registry = CollectorRegistry()
-        self.requests = Counter(
-            "headwaters_http_requests",
-            "Requests answered, by stream and code.",
-            ["stream", "code"],
-            registry=registry,
-        )
-        self.records = Counter(
-            "headwaters_http_records", "Records accepted.", ["stream"], registry=registry
-        )
-        self.refused = Counter(
-            "headwaters_http_records_refused",
-            "Records refused, by the first reason of each.",
-            ["stream", "type"],
-            registry=registry,
-        )
-        self.seconds = Histogram(
-            "headwaters_http_request_seconds",
-            "Time from the headers of a request to its answer.",
-            ["stream"],
-            buckets=_SECONDS,
-            registry=registry,
-        )
-        self.in_flight = Gauge(
-            "headwaters_http_requests_in_flight", "Requests in flight.", registry=registry
-        )
-        self.bytes = Gauge(
-            "headwaters_http_bytes_in_flight", "Bytes of their bodies.", registry=registry
-        )
 
 
 class Application:

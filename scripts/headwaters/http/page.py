@@ -73,7 +73,7 @@ def operation(reader: RequestReader, keyed: bool) -> dict[str, Any]:
         "application/x-ndjson": {"schema": record},
     }
     parameters = {}
-    if stream.source == "kafka":
+    if reader.contract.source.http_target == "topics":
         parameters["key"] = reader.names, "the field that is the message's key"
         if len(stream.topics) > 1:
             parameters["topic"] = [*stream.topics], "the topic"

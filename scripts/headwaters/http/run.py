@@ -133,13 +133,13 @@ def with_target(
     paths: dict[str, str] = {}
     for contract in found:
         path = str(contract.stream.path)
-        if contract.stream.source == "delta" and (other := paths.get(path)):
+        if contract.source.http_target == "table" and (other := paths.get(path)):
             raise UserError(
                 "HW_SERVE_TARGET",
                 f"{contract.file}: {other} and {contract.name} read one table, {path}: select one "
                 "of them",
             )
-        if contract.stream.source == "delta":
+        if contract.source.http_target == "table":
             paths[path] = contract.name
     return found
 
@@ -148,14 +148,14 @@ def no_target(lake: Path, contract: Contract) -> str | None:
     """Return why the HTTP endpoint cannot write to a stream, or None."""
     stream = contract.stream
     try:
-        if stream.source == "kafka":
+        if contract.source.http_target == "topics":
             if stream.format != "json":
                 return (
                     f"format {stream.format}: the HTTP endpoint takes JSON, and sends it as it is"
                 )
             reader_of(contract)
             return None
-        if stream.source == "delta":
+        if contract.source.http_target == "table":
             arrow_schema(RequestReader(contract))
             path = Path(os.path.normpath(lake / str(stream.path)))
             if "://" in str(stream.path) or lake not in path.parents:
@@ -173,7 +173,7 @@ def _to_topics(
     brokers: dict[str, list[Contract]] = {}
     servers: dict[str, str] = {}
     for contract in contracts:
-        if contract.stream.source == "kafka":
+        if contract.source.http_target == "topics":
             named = contract.stream.servers or kafka_client.servers(project.lake)
             client = {key: str(value) for key, value in contract.stream.client.items()}
             broker = json.dumps([named, client], sort_keys=True)
@@ -223,7 +223,7 @@ def _to_tables(
     found = []
     linger = DELTA_LINGER if options.linger is None else options.linger
     for contract in contracts:
-        if contract.stream.source == "delta":
+        if contract.source.http_target == "table":
             path = project.lake / str(contract.stream.path)
             reader = RequestReader(contract, no_others=True)
             writer = DeltaWriter(reader, path, linger, MOST)

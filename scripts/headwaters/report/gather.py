@@ -169,7 +169,7 @@ class Gatherer:
     ) -> Iterator[tables.ReaderPosition]:
         """Yield the positions of streams that read tables of this lake."""
         for contract in self.declared.contracts:
-            if contract.stream.source in ("delta", "delta_changes"):
+            if contract.source.reads_table:
                 stream = Stream.of(self.project, contract)
                 at = self._try(contract.name, stream.checkpoint.delta_position)
                 for name, (folder, _) in states.items():

@@ -12,6 +12,7 @@ from headwaters.platform.errors import UserError
 from headwaters.platform.problems import Problem
 from headwaters.platform.sql import identifier
 from headwaters.streams.contract import parse_contract, stream_of
+from headwaters.streams.sources.declared import SOURCES
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,12 @@ def stream_tables(node: Mapping[str, Any]) -> list[StreamTable]:
             {},
         ),
     ]
+
+
+def reads_table(declared: object) -> bool:
+    """Return true if a declared stream reads a Delta table, even if its contract is invalid."""
+    source = SOURCES.get(str(declared.get("from"))) if isinstance(declared, Mapping) else None
+    return source is not None and source.reads_table
 
 
 def stream_problem(node: Mapping[str, Any]) -> str | None:

@@ -8,7 +8,7 @@ from itertools import chain
 import pytest
 
 from analysis.queries import KINDS, Oracle, tried, tried_keys, tried_plain, tried_staged
-from headwaters.analysis import keyed, linear
+from headwaters.analysis import keyed_rules, linear_rules
 from headwaters.analysis import lineage_rules as traced
 from headwaters.analysis import stages as cut
 from headwaters.analysis.relations import Weight
@@ -45,9 +45,13 @@ def test_what_is_derived_is_right(numbers: range) -> None:
 
 
 BROKEN = {
-    "linear": (linear.LinearRules, "distinct", lambda self, relation, node: relation.fact),
-    "sums": (linear.LinearRules, "aggregated", lambda *_: Weight.ODD),
-    "keyed": (keyed.KeyedRules, "windowed", lambda self, relation, partition, node: relation.fact),
+    "linear": (linear_rules.LinearRules, "distinct", lambda self, relation, node: relation.fact),
+    "sums": (linear_rules.LinearRules, "aggregated", lambda *_: Weight.ODD),
+    "keyed": (
+        keyed_rules.KeyedRules,
+        "windowed",
+        lambda self, relation, partition, node: relation.fact,
+    ),
 }
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from headwaters.analysis import dialect, value_bounds
 from headwaters.analysis.exact_types import decimal_of
-from headwaters.analysis.linear import LinearRules
+from headwaters.analysis.linear_rules import LinearRules
 from headwaters.analysis.proof import prove
 from headwaters.analysis.reader import Reader
 from headwaters.analysis.refusal import Refused

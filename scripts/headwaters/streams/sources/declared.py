@@ -67,6 +67,10 @@ class DeclaredSource:
     delivers: Carrier | None = None
     # the keys for access to the source, which a later contract may correct
     reached_by: tuple[str, ...] = ()
+    # it reads the Delta table at `path`
+    reads_table: bool = False
+    # the target of the HTTP endpoint, if it may write into this source
+    http_target: Literal["topics", "table"] | None = None
 
     @property
     def place(self) -> tuple[str, ...]:
@@ -142,9 +146,15 @@ SOURCES: Mapping[str, DeclaredSource] = {
             contents=("_timestamp", "_key", "_headers"),
             delivers="messages",
             reached_by=("servers", "client", "data_loss"),
+            http_target="topics",
         ),
         # its rows have no lineage
-        _Delta("delta", starts=("earliest", "latest", "version", "timestamp")),
+        _Delta(
+            "delta",
+            starts=("earliest", "latest", "version", "timestamp"),
+            reads_table=True,
+            http_target="table",
+        ),
         _Delta(
             "delta_changes",
             starts=("earliest", "latest", "version", "timestamp"),
@@ -153,6 +163,7 @@ SOURCES: Mapping[str, DeclaredSource] = {
                 ("_source_version", "bigint"),
                 ("_source_timestamp", "timestamp"),
             ),
+            reads_table=True,
         ),
         _Rate("rate", origin=(("_offset", "bigint"),)),
     )

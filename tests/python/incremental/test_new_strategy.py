@@ -1,4 +1,7 @@
-"""Test that a new strategy is a class with hooks, one marker and one row of the list."""
+"""Test that a class with hooks, an input macro and a row of the list are enough for a strategy.
+
+The test adds the row and the class while it runs, and writes the macro into a temporary project.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,11 @@ from headwaters.runs.strategies.base import Strategy
 from headwaters.runs.work import Work
 
 PROJECT = """
-name: fifth
+name: added
 version: 0.1.0
 profile: headwaters
 models:
-  fifth:
+  added:
     +materialized: incremental
     +file_format: delta
 """
@@ -31,8 +34,8 @@ sources:
     tables: [{name: items}]
 """
 STRATEGY = """
-{% macro compared(relation) %}
-    {{- return(hw_input('compared', relation)) -}}
+{% macro watched(relation) %}
+    {{- return(hw_input('watched', relation)) -}}
 {% endmacro %}
 """
 
@@ -53,20 +56,20 @@ MODEL = """
 select rank, sum(val) as total
 from (
     select *, dense_rank() over (order by val) as rank
-    from {{ compared(source('inputs', 'items')) }}
+    from {{ watched(source('inputs', 'items')) }}
 )
 group by rank
 """
 
 
-def test_a_fifth_strategy(
+def test_a_strategy_is_added(
     dbt: Callable[..., Any],
     new_project: Callable[[dict[str, str]], Path],
     spark: Any,
     schema: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    known = StrategyFacts("whole", "whole", "compared", rules="whole")
+    known = StrategyFacts("whole", "whole", "watched", rules="whole")
     monkeypatch.setitem(KNOWN, "whole", known)
     monkeypatch.setitem(STRATEGIES, "whole", Whole)
     spark.sql(f"create schema {schema}_inputs")
