@@ -74,7 +74,7 @@ dbt-test: setup-dev  ## dbt build (models, unit tests, data tests) on the sample
 	@scripts/dbt-test
 
 .PHONY: pytest
-pytest: setup-dev  ## the promises in Python, on one shared Spark, and the essence of dbt's published tests on another
+pytest: setup-dev  ## the Python tests on one shared Spark, and a selection of dbt's published tests on another
 	@$(BIN)/python -m pytest -q
 	@$(BIN)/python -m pytest -q tests/adapter
 
@@ -128,7 +128,7 @@ soak-incremental: setup-dev  ## random histories of incremental runs, alone, kil
 	@ALIAS_ROUNDS=20 $(BIN)/python -m pytest -q -m slow tests/python/incremental/test_aliases.py
 
 .PHONY: soak-analysis
-soak-analysis: setup-dev  ## 50,000 random queries against the rules of the SQL analysis, and 100 histories (COUNT=100 HISTORIES=2 for fewer)
+soak-analysis: setup-dev  ## 10,000 random queries of each of five kinds against the rules of the SQL analysis, and 100 histories (COUNT=100 HISTORIES=2 for fewer)
 	@PYTHONPATH=scripts:tests/python $(BIN)/python -m analysis.queries $(or $(COUNT),10000)
 	@PYTHONPATH=scripts:tests/python $(BIN)/python -m analysis.refreshes $(or $(HISTORIES),100)
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import typer
 from rich.text import Text
+from test_project_rules import RULES, Manifest, parse
 
 from headwaters.cli import ShowByDefault, app
 from headwaters.platform.manifest import load_compiled
@@ -174,6 +175,59 @@ def test_the_first_model_of_the_readme_has_the_columns_of_its_contract(
     (table,) = [table for table in tables.values() if table.name == "category_daily_spend"]
     assert table.relation is not None, table.reason
     assert list(table.declared) == list(table.relation.columns) != []
+
+
+def test_the_first_model_of_the_readme_obeys_the_rules_of_the_project(
+    with_first_model: Path, tmp_path: Path
+) -> None:
+    parse(with_first_model, tmp_path / "target")
+    manifest = Manifest(tmp_path / "target")
+    assert "category_daily_spend" in {node["name"] for node in manifest.models}
+    problems = [problem for rule in RULES for problem in rule(manifest)]
+    assert [problem for problem in problems if "category_daily_spend" in problem] == []
+
+
+FOLDERS = ("conf", "docs", "macros", "models", "scripts", "tests")
+FILES = [*ROOT.iterdir(), *(file for folder in FOLDERS for file in (ROOT / folder).rglob("*"))]
+
+
+def recipes() -> dict[str, str]:
+    """Return the recipes of CONTRIBUTING.md by their title."""
+    page = (ROOT / "CONTRIBUTING.md").read_text()
+    chapter = page.split("\n## Recipes\n")[1].split("\n## ")[0]
+    return dict(re.findall(r"^### (.+?)\n(.+?)(?=^### |\Z)", chapter, flags=re.S | re.M))
+
+
+def missing_files(recipe: str) -> Iterator[str]:
+    """Yield the names of files in a recipe that no file has.
+
+    The first cell of a row has whole paths; a name without a folder is in the folder of the one
+    before. A text names a file by the end of its path. `<name>` is a name of the reader's.
+    """
+    for line in recipe.splitlines():
+        cell, text = line.split(" | ", 1) if line.startswith("| ") else ("", line)
+        folder = ""
+        for name in re.findall(r"`([^`]+)`", cell):
+            folder = name.rpartition("/")[0] if "/" in name else folder
+            pattern = re.sub(
+                r"<\w+>", "*", name if "/" in name or not folder else f"{folder}/{name}"
+            )
+            if not any(ROOT.glob(pattern)):
+                yield name
+        for name in re.findall(r"`([\w./]+\.(?:json|md|py|sql|txt|toml|xml|yml))`", text):
+            if not any(str(file).endswith(f"/{name}") for file in FILES):
+                yield name
+
+
+@pytest.mark.parametrize("title", recipes())
+def test_every_file_of_a_recipe_exists(title: str) -> None:
+    assert list(missing_files(recipes()[title])) == []
+
+
+def test_a_missing_file_of_a_recipe_is_found() -> None:
+    rows = "| `scripts/headwaters/cli.py`, `no.py` | `sql/raise.sql`, `no.sql` |\n`docs/no.md`"
+    assert list(missing_files(rows)) == ["no.py", "no.sql", "docs/no.md"]
+    assert not list(missing_files("| `macros/repair/<name>.sql`, `conf/requirements*.txt` | |"))
 
 
 @pytest.mark.slow
