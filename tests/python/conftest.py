@@ -113,8 +113,14 @@ def engine(project: Project, lake: Path) -> Iterator[Engine]:
 
 
 @pytest.fixture(scope="session")
-def spark(engine: Engine) -> Any:
-    """Yield a Spark Connect session on the engine."""
+def spark(request: pytest.FixtureRequest, lake: Path) -> Any:
+    """Yield a Spark Connect session on the engine, or the embedded Spark of test_embedded.py."""
+    if os.environ.get("HEADWATERS_TEST_TARGET") == "local":
+        from dbt.adapters.headwaters.session import shared_session
+
+        credentials = Project(ROOT).credentials
+        return shared_session(credentials.server_side_parameters, credentials.folder)
+    engine: Engine = request.getfixturevalue("engine")
     from pyspark.sql import SparkSession
 
     return SparkSession.builder.remote(engine.remote).getOrCreate()

@@ -69,6 +69,11 @@ TABLE_PROPERTIES: dict[str, PropertyKind | tuple[str, ...]] = {
 # The start of a property that enables a table feature.
 FEATURE = "delta.feature."
 DELETION_VECTORS = "deletionVectors"
+# A catalog keeps commits in these folders of a log before they become files of the log.
+FOLDERS_OF_CATALOGS = ("_staged_commits", "_commits")
+# Each commit contains its timestamp, since a version or always.
+IN_COMMIT_TIMESTAMPS = "delta.enableInCommitTimestamps"
+IN_COMMIT_TIMESTAMPS_FROM = "delta.inCommitTimestampEnablementVersion"
 # Types whose features Delta adds to a new table only; one that exists has to have them first.
 _FEATURES_OF_TYPES = {"timestamp_ntz": "timestampNtz", "variant": "variantType"}
 # Table features with which Delta fills the columns that a statement omits.

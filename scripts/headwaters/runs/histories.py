@@ -74,6 +74,8 @@ class Histories:
         # The tables that have not changed since an earlier invocation saw them, and the time of
         # that check.
         self._unchanged: dict[Table, NewestCommit] = {}
+        # The tables that may have another place than dbt knows; None stands for all.
+        self._moved: set[Table | None] = set()
         self._looked_at: float | None = None
         self._looking = threading.Lock()
 
@@ -84,6 +86,7 @@ class Histories:
                 self._invocation = invocation
                 self._answers.clear()
                 self._unchanged.clear()
+                self._moved.clear()
                 self._looked_at = None
 
     def find(
@@ -148,9 +151,19 @@ class Histories:
                 if (anywhere, written[table]) == (self._written_anywhere, self._written[table])
             }
 
-    def discard(self, table: Table | None) -> None:
-        """Discard a table's commits, before and after a write to it; None stands for any table."""
+    def may_be_moved(self, table: str) -> bool:
+        """Return true if a statement of this invocation may have given a table another place."""
         with self._lock:
+            return None in self._moved or parts_of(table) in self._moved
+
+    def discard(self, table: Table | None, moved: bool = False) -> None:
+        """Discard a table's commits, before and after a write to it; None stands for any table.
+
+        `moved`: the write may give it another place. One to an unknown table always may.
+        """
+        with self._lock:
+            if moved or table is None:
+                self._moved.add(table)
             if table is None:
                 self._written_anywhere += 1
                 self._answers.clear()
@@ -163,9 +176,13 @@ class Histories:
 
 @dataclass(frozen=True)
 class StatementTarget:
-    """The target of a statement: `table`, or any table if it is None."""
+    """The target of a statement: `table`, or any table if it is None.
+
+    `moves`: the statement may give the table another place.
+    """
 
     table: Table | None
+    moves: bool = False
 
 
 def written_by(sql: str) -> StatementTarget | None:
@@ -183,7 +200,8 @@ def written_by(sql: str) -> StatementTarget | None:
     name = _name_after(words)
     if len(name) < 2 or name[-2] == "delta" or re.search(r"\brename\b", sql, re.IGNORECASE):
         return StatementTarget(None)
-    return StatementTarget(name[-2:])
+    may_move = verb in ("create", "alter") and re.search(r"\blocation\b", sql, re.IGNORECASE)
+    return StatementTarget(name[-2:], moves=verb == "drop" or bool(may_move))
 
 
 def changes_session(sql: str) -> bool:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from headwaters.analysis import parts_of
-from headwaters.platform.delta_version import FEATURE
 from headwaters.platform.nodes import Node, table_name
 from headwaters.platform.spark_version import SETTINGS_OF_RESULTS
 from headwaters.platform.sql import identifier
@@ -119,12 +118,8 @@ class LogTables:
 
     def properties(self, table: str) -> dict[str, str]:
         """Return the properties as SHOW TBLPROPERTIES does, with the protocol."""
-        detail = self.detail(table)
-        versions = {
-            f"delta.{name}": str(detail[name]) for name in ("minReaderVersion", "minWriterVersion")
-        }
-        features = {FEATURE + name: "supported" for name in detail["tableFeatures"]}
-        return {**detail["properties"], **versions, **features}
+        state = self.known(table)
+        return {**state.properties, **delta_log.properties_of_protocol(state.protocol)}
 
 
 def _features(state: State, kind: str) -> list[str]:
@@ -166,8 +161,6 @@ class LogConnection:
     def fetch(self, sql: str) -> Sequence[Row]:
         """Return the answer of the logs. Raises Unknown if they have none."""
         words = sql.split()
-        if words[:2] == ["show", "tblproperties"]:
-            return list(self._tables.properties(words[2]).items())
         if words[:2] == ["describe", "detail"]:
             return [self._tables.detail(words[2])]
         if words[:2] == ["describe", "extended"]:
@@ -220,6 +213,10 @@ class LogConnection:
     def columns_of(self, table: object) -> Sequence[DbtColumn]:
         """Return the columns of a table."""
         return self._tables.columns(str(table))
+
+    def properties(self, table: object) -> Mapping[str, str]:
+        """Return the properties of a table."""
+        return self._tables.properties(str(table))
 
     def history(self, table: object, limit: int) -> list[Commit]:
         """Return the newest commits of a table, newest first."""

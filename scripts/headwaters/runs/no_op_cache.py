@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -166,6 +167,15 @@ def location_of(information: str | None) -> str | None:
     if found is None or "\nProvider: delta\n" not in str(information):
         return None
     return found[1] if _LOCATION.fullmatch(found[1]) else None
+
+
+def folder_of(information: str | None) -> Path | None:
+    """Return the folder of a Delta table on this machine, from `show table extended`, or None."""
+    location = location_of(information)
+    parts = urlsplit(location or "")
+    if parts.scheme != "file" or parts.netloc:
+        return None
+    return Path(unquote(parts.path))
 
 
 def _has_whole_log(properties: Rows) -> bool:

@@ -78,6 +78,9 @@ class Connection(Protocol):
     def columns_of(self, table: DbtRelation) -> Sequence[DbtColumn]:
         """Return the columns of a table."""
 
+    def properties(self, table: object) -> Mapping[str, str]:
+        """Return the properties of a table."""
+
     def history(self, table: object, limit: int) -> list[Commit]:
         """Return the newest commits of a table, newest first."""
 

@@ -20,8 +20,7 @@ from headwaters.runs.recovery import Applied, Inputs
 from headwaters.runs.session import Config, Connection, Session
 from headwaters.runs.strategies import strategy_for
 from headwaters.runs.work import drop_change_set_of
-from headwaters.tables.commits import Commit, as_mapping
-from headwaters.tables.properties import is_redacted
+from headwaters.tables.commits import Commit
 
 MOST_TAKEN_OVER = 5
 
@@ -45,17 +44,8 @@ class TableState:
 
 
 def read_state(connection: Connection, table: object) -> TableState:
-    """Return the state of a table by one statement.
-
-    Spark hides a value that it suspects to be a secret, such as SQL that reads a column `token`.
-    DESCRIBE DETAIL does not hide it, so it is a second statement in that case.
-    """
-    rows = connection.fetch(f"show tblproperties {table}")
-    properties = {str(row[0]): row[1] for row in rows}
-    if is_redacted(properties):
-        detail = connection.fetch(f"describe detail {table}")[0]
-        properties |= as_mapping(detail["properties"])
-    return TableState(properties)
+    """Return the state of a table."""
+    return TableState(connection.properties(table))
 
 
 @dataclass(frozen=True)

@@ -410,8 +410,9 @@ def commit_of_log(version: int, at: int, info: Mapping[str, Any]) -> Commit:
     )
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+def _text(value: Any) -> Any:
+    """Return a value as Spark's map of texts has it."""
+    return value if value is None or isinstance(value, str) else json.dumps(value)
 
 
 def range_of(source: str, applied: Mapping[str, int], to: int, commits: Sequence[Commit]) -> Range:

@@ -11,14 +11,22 @@ of a file are `numRecords` of its statistics, less the rows in its deletion vect
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from pyarrow import ArrowException, parquet
+from pyarrow import ArrowException, compute, parquet
 
+from headwaters.platform.delta_version import (
+    FEATURE,
+    FOLDERS_OF_CATALOGS,
+    IN_COMMIT_TIMESTAMPS,
+    IN_COMMIT_TIMESTAMPS_FROM,
+)
 from headwaters.platform.errors import WorkError
 from headwaters.platform.json_lines import lines
 from headwaters.tables.commits import Commit, commit_of_log
@@ -119,7 +127,7 @@ def state(table: Path, most: int = MOST_COMMITS) -> State | None:
         rows=_total(found.files.values()),
         deleted_rows=sum(file.deleted for file in found.files.values()),
         sizes=tuple(file.size for file in found.files.values()),
-        properties={str(k): str(v) for k, v in found.metadata["configuration"].items()},
+        properties=_texts(found.metadata["configuration"]),
         columns=tuple((str(one["name"]), _type(one["type"])) for one in fields),
         commits=logged,
         partitions=tuple(found.metadata.get("partitionColumns") or ()),
@@ -132,17 +140,107 @@ def state(table: Path, most: int = MOST_COMMITS) -> State | None:
 def commits_of_log(table: Path, most: int) -> list[Commit]:
     """Return the newest commits as `describe history` shows them, newest first.
 
-    Delta dates a commit by its own timestamp if the table has one for each commit, otherwise by
-    the time of its file.
+    Delta dates a commit by its own timestamp if the table has one for each commit now, otherwise by
+    the time of its file, but later than the commit before. Raises WorkError for an incomplete log.
     """
-    found = []
-    for number, path in sorted(commit_files(table).items(), reverse=True)[:most]:
+    configuration = _texts(_definition(table).metadata["configuration"])
+    has_times = configuration.get(IN_COMMIT_TIMESTAMPS, "").lower() == "true"
+    first_time = int(configuration.get(IN_COMMIT_TIMESTAMPS_FROM) or 0)
+    found: list[Commit] = []
+    for number, path in reversed(list(_newest_commits(table, most))):
         infos = (action["commitInfo"] for action in actions(path) if "commitInfo" in action)
         info: dict[str, Any] = next(infos, {})
-        moment = info.get("inCommitTimestamp")
-        at = path.stat().st_mtime_ns // 1_000_000 if moment is None else int(moment)
+        if has_times and number >= first_time:
+            at = int(info["inCommitTimestamp"])
+        else:
+            at = path.stat().st_mtime_ns // 1_000_000
+            at = max(at, found[-1].at + 1) if found else at
         found.append(commit_of_log(number, at, info))
+    return found[::-1]
+
+
+def properties_of_log(table: Path) -> dict[str, str]:
+    """Return the properties of the newest version as `show tblproperties` does.
+
+    They include the protocol. None of them is redacted. Raises WorkError for an incomplete log.
+    """
+    found = _definition(table)
+    return {**_texts(found.metadata["configuration"]), **properties_of_protocol(found.protocol)}
+
+
+@dataclass
+class _Definition:
+    """The metadata and the protocol of a table, as actions of its log."""
+
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    protocol: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_complete(self) -> bool:
+        return bool(self.metadata and self.protocol)
+
+    def take_older(self, action: Mapping[str, Any]) -> None:
+        self.metadata = self.metadata or action.get("metaData") or {}
+        self.protocol = self.protocol or action.get("protocol") or {}
+
+
+def _definition(table: Path) -> _Definition:
+    """Return the newest metadata and protocol; most commits of a run have the metadata."""
+    found = _Definition()
+    checkpoints = _checkpoints(table)
+    start = max(checkpoints, default=-1)
+    for number, path in _newest_commits(table):
+        if number <= start or found.is_complete:
+            break
+        for action in actions(path):
+            found.take_older(action)
+    if start >= 0 and not found.is_complete:
+        for action in _checkpoint(checkpoints[start], ["metaData", "protocol"]):
+            found.take_older(action)
+    if not found.is_complete:
+        raise _damaged(table, "does not say which columns the table has")
     return found
+
+
+def properties_of_protocol(protocol: Mapping[str, Any]) -> dict[str, str]:
+    """Return the protocol of a table as Delta shows it among the properties."""
+    names = ("minReaderVersion", "minWriterVersion")
+    features = {
+        one for kind in ("reader", "writer") for one in protocol.get(f"{kind}Features") or ()
+    }
+    return {
+        **{f"delta.{name}": str(protocol.get(name)) for name in names},
+        **{FEATURE + name: "supported" for name in sorted(features)},
+    }
+
+
+def is_whole(table: Path) -> bool:
+    """Return true if each commit is immediately a file of the log; catalogs may hold newer ones."""
+    log = table / "_delta_log"
+    return log.is_dir() and not any(any((log / name).glob("*")) for name in FOLDERS_OF_CATALOGS)
+
+
+def _newest_commits(table: Path, most: int | None = None) -> Iterator[tuple[int, Path]]:
+    """Yield versions and files of the commits that the log still has, newest first.
+
+    Delta notes its last checkpoint. From there the newest commit is found without a list of the
+    whole log, which may have a hundred thousand files.
+    """
+    log = table / "_delta_log"
+
+    def file(version: int) -> Path:
+        return log / f"{version:020}.json"
+
+    try:
+        number = int(json.loads((log / "_last_checkpoint").read_text())["version"])
+    except (OSError, ValueError, KeyError, TypeError):
+        number = max(commit_files(table), default=-1)
+    while file(number + 1).exists():
+        number += 1
+    for version in itertools.islice(range(number, -1, -1), most):
+        if not file(version).exists():
+            return
+        yield version, file(version)
 
 
 def schema_at(table: Path, version: int) -> str | None:
@@ -154,7 +252,7 @@ def schema_at(table: Path, version: int) -> str | None:
         for action in actions(commits[number]):
             if metadata := action.get("metaData"):
                 return str(metadata["schemaString"])
-    for action in _checkpoint(checkpoints[start]) if start >= 0 else ():
+    for action in _checkpoint(checkpoints[start], ["metaData"]) if start >= 0 else ():
         if metadata := action.get("metaData"):
             return str(metadata["schemaString"])
     return None
@@ -186,8 +284,7 @@ class _Replayed:
         if add := action.get("add"):
             self.files[_key(add)] = _file(add)
         if metadata := action.get("metaData"):
-            # Parquet stores a map as a list of pairs
-            self.metadata = {**metadata, "configuration": dict(metadata["configuration"] or {})}
+            self.metadata = metadata
         if protocol := action.get("protocol"):
             self.protocol = protocol
         if (domain := action.get("domainMetadata")) and domain["domain"] == _CLUSTERING:
@@ -244,6 +341,11 @@ def _logged(version: int, path: Path) -> Logged:
     moment = info.get("inCommitTimestamp") or info.get("timestamp")
     at = int(moment if moment is not None else path.stat().st_mtime * 1000)
     return Logged(commit_of_log(version, at, info), added, size, rows, removed)
+
+
+def _texts(configuration: Any) -> dict[str, str]:
+    """Return the properties in a commit, or in a checkpoint, where Parquet has a list of pairs."""
+    return {str(name): str(value) for name, value in dict(configuration or {}).items()}
 
 
 def _type(given: Any) -> str:
@@ -313,19 +415,24 @@ _OF_CHECKPOINT = [
 ]
 
 
-def _checkpoint(parts: Iterable[Path]) -> Iterator[dict[str, Any]]:
+def _checkpoint(
+    parts: Iterable[Path], columns: Sequence[str] = _OF_CHECKPOINT
+) -> Iterator[dict[str, Any]]:
     """Yield the actions of a checkpoint; one of version 2 lists its data files in sidecar files."""
     for part in parts:
-        for action in actions(part) if part.suffix == ".json" else _stored(part):
+        for action in actions(part) if part.suffix == ".json" else _stored(part, columns):
             yield action
-            if sidecar := action.get("sidecar"):
-                yield from _stored(part.parent / "_sidecars" / sidecar["path"])
+            if (sidecar := action.get("sidecar")) and "sidecar.path" in columns:
+                yield from _stored(part.parent / "_sidecars" / sidecar["path"], columns)
 
 
-def _stored(file: Path) -> Iterator[dict[str, Any]]:
+def _stored(file: Path, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
     # `stats_parsed` and `partitionValues_parsed` may have years that Python does not support
     with parquet.ParquetFile(file) as opened:
-        yield from opened.read(columns=_OF_CHECKPOINT).to_pylist()
+        for batch in opened.iter_batches(columns=list(columns)):
+            # of a million rows, one has the schema
+            is_there = reduce(compute.or_, map(compute.is_valid, batch.columns))
+            yield from batch.filter(is_there).to_pylist()
 
 
 def _key(action: dict[str, Any]) -> tuple[str, str]:

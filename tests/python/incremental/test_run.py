@@ -158,9 +158,6 @@ class FakeSession:
     def fetch(self, sql: str) -> Sequence[Any]:
         self.count += 1
         self.before(self.count, sql)
-        found = re.match(r"show tblproperties (\S+)", sql)
-        if found:
-            return self._properties(found[1])
         if sql.startswith("describe detail"):
             return [Row(partitionColumns=[], clusteringColumns=[], description=None, properties={})]
         found = re.match(r"drop table if exists (\S+)", sql)
@@ -171,10 +168,11 @@ class FakeSession:
             return self._statement(sql)
         return [Row(count=100, held="t", given="t")]
 
-    def _properties(self, table: str) -> Sequence[Any]:
-        if table == SOURCE:
-            return [("delta.enableChangeDataFeed", "true")]
-        return list(self.lake.tables[table].properties.items())
+    def properties(self, table: object) -> Mapping[str, str]:
+        self._step(f"show tblproperties {table}")
+        if str(table) == SOURCE:
+            return {"delta.enableChangeDataFeed": "true"}
+        return dict(self.lake.tables[str(table)].properties)
 
     def _statement(self, sql: Sql) -> Sequence[Any]:
         name, arguments = sql.name, sql.arguments

@@ -17,6 +17,8 @@ from incremental.expected import EXPECTED
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
+# `dev`, in the process of test_embedded.py, runs the same tests on an embedded Spark
+TARGET = os.environ.get("HEADWATERS_TEST_TARGET", "engine")
 
 # Each input: its columns and its first rows.
 INPUTS: dict[str, tuple[str, str]] = {
@@ -191,7 +193,7 @@ class World:
         """Return the options of every dbt command of this world."""
         return [
             # no test reads the artifacts, and they cost a tenth of a second of each command
-            *("--quiet", "--no-use-colors", "--no-write-json", "--target", "engine"),
+            *("--quiet", "--no-use-colors", "--no-write-json", "--target", TARGET),
             *("--project-dir", str(self.folder), "--profiles-dir", str(ROOT / "profiles")),
             *(("--vars", "{headwaters_hooks: true}") if self.hooks else ()),
         ]

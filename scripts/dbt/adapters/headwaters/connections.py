@@ -224,11 +224,11 @@ class HeadwatersConnectionManager(SparkConnectionManager):
         written = written_by(sql)
         if written is None:
             return super().add_query(sql, *arguments, **options)
-        self.histories.discard(written.table)
+        self.histories.discard(written.table, written.moves)
         try:
             return super().add_query(sql, *arguments, **options)
         finally:
-            self.histories.discard(written.table)
+            self.histories.discard(written.table, written.moves)
 
     def _check_change_of_session(self, sql: str) -> None:
         """Refuse a node's statement that changes settings of nodes that run at the same time.

@@ -61,6 +61,7 @@ from headwaters.streams import declared_tables
 from headwaters.tables import (
     checks,
     commits,
+    delta_log,
     drift,
     maintenance,
     model_contracts,
@@ -72,6 +73,7 @@ from headwaters.tables import (
     versions,
 )
 from headwaters.tables.erasure_run import Erasure, read_value
+from headwaters.tables.properties import is_redacted
 from headwaters.tables.setting_types import is_empty
 
 # The package of our macros: scripts/dbt/include/headwaters/dbt_project.yml.
@@ -426,9 +428,23 @@ class HeadwatersAdapter(SparkAdapter):
             is_delta = relation is not None and relation.is_delta and not relation.is_view
             self._noted[table] = None
             if is_delta:
-                rows = self._rows(f"show tblproperties {relation}")
-                self._noted[table] = {str(row[0]): str(row[1]) for row in rows}
+                self._noted[table] = self.properties_of(str(relation))
         return self._noted[table]
+
+    def properties_of(self, table: str) -> dict[str, str]:
+        """Return the properties of a Delta table, from its log if this machine has it.
+
+        Spark hides a value that it suspects to be a secret, such as SQL that reads a column
+        `token`. DESCRIBE DETAIL does not hide it, so it is a second statement in that case.
+        """
+        if log := self._log_of(table):
+            return delta_log.properties_of_log(log)
+        rows = self.execute(f"show tblproperties {table}", fetch=True)[1].rows
+        properties = {str(row[0]): str(row[1]) for row in rows}
+        if is_redacted(properties):
+            detail = self.execute(f"describe detail {table}", fetch=True)[1].rows[0]
+            properties |= commits.as_mapping(detail["properties"])
+        return properties
 
     def digest_of_run(self, node: dict[str, Any], sql: str, graph: Any) -> str:
         """Return a digest of the inputs of a model's plan, except its tables.
@@ -480,8 +496,28 @@ class HeadwatersAdapter(SparkAdapter):
     def _histories(self) -> Histories:
         return self._connections().histories
 
+    def _log_of(self, table: str) -> Path | None:
+        """Return the folder of a table if this process may read its log, without Spark.
+
+        The log is on this machine, since its Spark is, and dbt knows the table's place. Each
+        commit is a file of the log as soon as Spark can see it.
+        """
+        name = no_op_cache.name_of(table)
+        if name is None or not self.views.is_shared:
+            return None
+        schema, identifier = name.split(".")
+        if self._histories().may_be_moved(name) or not self._schema_is_cached(None, schema):
+            return None
+        relation: Any = self.get_relation(database="", schema=schema, identifier=identifier)
+        folder = no_op_cache.folder_of(relation.information) if relation else None
+        return folder if folder and delta_log.is_whole(folder) else None
+
     def _ask_history(self, table: str, limit: int, conditions: Sequence[str] = ()) -> Answer:
         question = self._histories().question(table, limit)
+        if log := self._log_of(table):
+            read = delta_log.commits_of_log(log, limit)
+            self._histories().answer(question, read)
+            return Answer(read, None)
         sql = f"describe history {table} limit {limit}"
         answer: Answer = self.answer_of(sql, conditions)
         if answer.failure is not None:

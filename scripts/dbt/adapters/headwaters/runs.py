@@ -125,6 +125,10 @@ class DbtConnection:
         columns: Sequence[Any] = self._adapter.get_columns_in_relation(table)
         return columns
 
+    def properties(self, table: object) -> Mapping[str, str]:
+        """Return the properties of a table."""
+        return self._adapter.properties_of(str(table))
+
     def history(self, table: object, limit: int) -> list[Commit]:
         """Return the newest commits of a table at this moment."""
         commits: list[Commit] = self._adapter.commits_now(str(table), limit)

@@ -157,13 +157,16 @@ def rows_of(settings: Mapping[str, str], lake: Path, sql: str) -> list[Any]:
 
 
 def is_shared(settings: Mapping[str, str], lake: Path) -> bool:
-    """Return true if one Spark Connect server runs every statement on the tables of a lake.
+    """Return true if one Spark runs every statement on the tables of a lake.
 
-    That is the engine of the lake, which locks it, unless the metastore is outside the lake.
+    That is an embedded Spark or the engine of the lake, which lock the lake, unless the metastore
+    is outside the lake.
     """
     remote = settings.get("spark.remote")
-    if remote is None or "spark.sql.globalTempDatabase" in settings:
+    if "spark.sql.globalTempDatabase" in settings:
         return False
+    if remote is None:
+        return derby_folder(settings) is not None
     running = engine.find(lake)
     if running is None or running.shares_metastore:
         return running is None and remote == OF_THIS_LAKE

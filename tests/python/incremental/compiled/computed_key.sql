@@ -1,7 +1,3 @@
-show tblproperties world.computed_key;
-
-describe history world.computed_key limit 20;
-
 alter table world.computed_key set tblproperties ('headwaters.pending' = '{"id": "<run>", "seen": {"version": 0, "at": 0}, "inputs": {"world_inputs.items": {"version": 4, "at": 0}}}');
 
 with _appeared as (select struct(*) as _row, `upper_grp`, `tens` from (
@@ -37,8 +33,6 @@ select * from final
 select inline(array(coalesce(_new._row, _old._row))), case when _old._row is null then 'insert' when _new._row is null then 'delete' else 'update' end as _operation
 from (select *, count(*) over (partition by `upper_grp`, `tens`) as _copies from _appeared) as _new full outer join _disappeared as _old on _new.`upper_grp` <=> _old.`upper_grp` and _new.`tens` <=> _old.`tens`
 where not (_new._row <=> _old._row) or _new._copies > 1;
-
-describe history world.computed_key limit 20;
 
 select count(*) as present, count_if(_staged._operation = 'insert') as inserted from world.computed_key as _target
 inner join global_temp.world__computed_key__stage as _staged on _target.`upper_grp` <=> _staged.`upper_grp` and _target.`tens` <=> _staged.`tens`

@@ -1,7 +1,3 @@
-show tblproperties world.latest;
-
-describe history world.latest limit 20;
-
 select `id` from (
 select distinct * from (select `id` from (
 with events as (
@@ -44,8 +40,6 @@ where _target.`id` between 1 and 7 and _target.`id` in (1, 7))
 select inline(array(_new._row)), if(_old._row is null, 'insert', 'update') as _operation
 from _winners as _new left join _present as _old on _new.`id` <=> _old.`id`
 where _old._row is null or struct(_new.`moment`, _new._row) > struct(_old.`moment`, _old._row);
-
-describe history world.latest limit 20;
 
 insert into world.latest with ('userMetadata' = 'headwaters run <run>', 'targetAlias' = '_target',
 'replaceOn' = '_target.`id` = _staged.`id` and _target.`id` between 1 and 7 and _target.`id` in (1, 7)')

@@ -1,7 +1,3 @@
-show tblproperties world.linear;
-
-describe history world.linear limit 20;
-
 alter table world.linear set tblproperties ('headwaters.pending' = '{"id": "<run>", "seen": {"version": 0, "at": 0}, "inputs": {"world_inputs.items": {"version": 4, "at": 0}, "world_inputs.rates": {"version": 1, "at": 0}}}');
 
 with _appeared as (select struct(*) as _row, `id` from (
@@ -49,8 +45,6 @@ select * from final
 select inline(array(coalesce(_new._row, _old._row))), _old._row.`grp` as _before_1, case when _old._row is null then 'insert' when _new._row is null then 'delete' else 'update' end as _operation
 from (select *, count(*) over (partition by `id`) as _copies from _appeared) as _new full outer join _disappeared as _old on _new.`id` <=> _old.`id`
 where not (_new._row <=> _old._row) or _new._copies > 1;
-
-describe history world.linear limit 20;
 
 select count(*) as present, count_if(_staged._operation = 'insert') as inserted from world.linear as _target
 inner join global_temp.world__linear__stage as _staged on _target.`id` <=> _staged.`id`

@@ -1,7 +1,3 @@
-show tblproperties world.named;
-
-describe history world.named limit 20;
-
 select `id` from (
 select distinct * from (
 select _rows.`id` as `id` from table_changes('world_inputs.items', 2, 4) as _rows
@@ -45,8 +41,6 @@ where (_target.`id` between 1 and 9 and _target.`id` in (1, 3, 9) or _target.`id
 select inline(array(coalesce(_new._row, _old._row))), case when _old._row is null then 'insert' when _new._row is null then 'delete' else 'update' end as _operation
 from (select *, count(*) over (partition by `id`) as _copies from _recomputed) as _new full outer join _present as _old on _new.`id` <=> _old.`id`
 where not (_new._row <=> _old._row) or _new._copies > 1;
-
-describe history world.named limit 20;
 
 insert into world.named with ('userMetadata' = 'headwaters run <run>', 'targetAlias' = '_target',
 'replaceOn' = '(struct(_target.`id`), true) in (select struct(`id`), true from global_temp.world__named__stage) and (_target.`id` between 1 and 9 and _target.`id` in (1, 3, 9) or _target.`id` is null)')

@@ -1,7 +1,3 @@
-show tblproperties world.sums;
-
-describe history world.sums limit 20;
-
 alter table world.sums set tblproperties ('headwaters.pending' = '{"id": "<run>", "seen": {"version": 0, "at": 0}, "inputs": {"world_inputs.events": {"version": 2, "at": 0}}}');
 
 select *, total / events as `average` from (
@@ -57,8 +53,6 @@ select * from final
 )) as _lasting on _delta.`id` <=> _lasting.`id`
 where coalesce(_delta.`events`, 0) <> 0 or coalesce(_delta.`total`, 0) <> 0 or coalesce(_delta.`quarters`, 0) <> 0
 );
-
-describe history world.sums limit 20;
 
 insert into world.sums with ('userMetadata' = 'headwaters run <run>', 'targetAlias' = '_target',
 'replaceOn' = '_target.`id` = _staged.`id` and _target.`id` between 1 and 7 and _target.`id` in (1, 7)')

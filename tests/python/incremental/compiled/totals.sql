@@ -1,7 +1,3 @@
-show tblproperties world.totals;
-
-describe history world.totals limit 20;
-
 select `grp` from (
 select distinct * from (
 select _rows.`grp` as `grp` from (select * from table_changes('world_inputs.items', 2, 4) where if(contains(cast(`grp` as string), '�'), raise_error('HW_NOT_UTF8'), true)) as _rows
@@ -37,8 +33,6 @@ where _target.`grp` between 'a' and 'c' and _target.`grp` in ('a', 'b', 'c'))
 select inline(array(coalesce(_new._row, _old._row))), case when _old._row is null then 'insert' when _new._row is null then 'delete' else 'update' end as _operation
 from (select *, count(*) over (partition by `grp`, `is_large`) as _copies from _recomputed) as _new full outer join _present as _old on _new.`grp` <=> _old.`grp` and _new.`is_large` <=> _old.`is_large`
 where not (_new._row <=> _old._row) or _new._copies > 1;
-
-describe history world.totals limit 20;
 
 insert into world.totals with ('userMetadata' = 'headwaters run <run>', 'targetAlias' = '_target',
 'replaceOn' = '(_target.`grp`, _target.`is_large`) in (`is_large` from global_temp.world__totals__stage, select `grp`) and _target.`grp` between \'a\' and \'c\' and _target.`grp` in (\'a\', \'b\', \'c\')')
