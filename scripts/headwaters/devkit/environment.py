@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import venv
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -47,13 +47,17 @@ def setup(root: Path, dev: bool = False, say: Say = print) -> bool:
             f"note: Java {java.major} is not one that Spark {SPARK_PROVEN} was proven on: "
             f"{' and '.join(map(str, JAVA_PROVEN))} are"
         )
-    try:
-        folder = root / ".venv"
-        worked = _packages(root, folder, dev, say)
+    folder = root / ".venv"
+
+    def complete_spark() -> bool:
         pyspark = _pyspark(folder)
-        worked |= install(pyspark, java, folder, say)
+        worked = install(pyspark, java, folder, say)
         _link(root / "conf" / "spark", pyspark / "conf")
-        worked |= class_data.make(pyspark, java, folder / "bin" / "python", say)
+        return class_data.make(pyspark, java, folder / "bin" / "python", say) or worked
+
+    try:
+        worked = _packages(root, folder, dev, say, complete_spark)
+        worked |= complete_spark()
     except OSError as error:
         raise WorkError(
             "HW_SET_UP",
@@ -66,7 +70,9 @@ def setup(root: Path, dev: bool = False, say: Say = print) -> bool:
 # -- packages ------------------------------------------------------------------------------------
 
 
-def _packages(root: Path, folder: Path, dev: bool, say: Say) -> bool:
+def _packages(
+    root: Path, folder: Path, dev: bool, say: Say, complete_spark: Callable[[], object]
+) -> bool:
     lock = root / "conf" / ("requirements-dev.txt" if dev else "requirements.txt")
     # The development lock includes the runtime's, so its stamp is good for both.
     for name in {lock.name, "requirements-dev.txt"}:
@@ -91,7 +97,7 @@ def _packages(root: Path, folder: Path, dev: bool, say: Say) -> bool:
                 f"Python cannot make a virtual environment in {folder}: {_last_line(error.output)} "
                 "(Debian and Ubuntu: apt install python3-venv)",
             ) from error
-    _install(folder, lock.read_text())
+    _install(folder, lock.read_text(), complete_spark)
     _pip(folder, ["install", *ALONE, "--no-build-isolation", "-e", str(root)])
     atomic_write.write(folder / f"{lock.name}.sha256", _packages_digest(root, folder, lock.name))
     begun.unlink()
@@ -103,35 +109,41 @@ def _packages_digest(root: Path, folder: Path, lock: str) -> str:
     return digest(root / "conf" / lock, root / "pyproject.toml", text=str(folder.resolve()))
 
 
-def _install(folder: Path, lock: str) -> None:
+def _install(folder: Path, lock: str, complete_spark: Callable[[], object]) -> None:
     """Install the packages of a lock into the environment.
 
-    pyspark is published only as source, half a gigabyte. Its wheel is built while pip installs all
-    other packages, and uncompressed, because only this environment uses it.
+    pyspark is published only as source, half a gigabyte. While pip installs the other packages, its
+    wheel is built, uncompressed, because only this environment uses it, and `complete_spark` adds
+    jars and class data to it.
     """
     work = folder / "wheels"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir()
     spark, others = work / "pyspark.txt", work / "others.txt"
-    for file, block in zip((spark, others), apart(lock, "pyspark"), strict=True):
+    for file, block in zip((spark, others), apart(lock, ("pyspark", "py4j")), strict=True):
         file.write_text(block)
     # the lock has all dependencies, as `pip check` proves at the end
     locked = ["--no-deps", "--require-hashes", "-r"]
     wheel = ["wheel", *locked, str(spark), "--wheel-dir", str(work)]
     wheel += ["--config-settings=--build-option=--compression=stored"]
+
+    def install_spark() -> None:
+        _pip(folder, wheel, "wheel.log")
+        _pip(folder, ["install", *ALONE, *map(str, work.glob("*.whl"))], "wheel.log")
+        complete_spark()
+
     with ThreadPoolExecutor(1) as beside:
-        built = beside.submit(_pip, folder, wheel, "wheel.log")
+        spark_there = beside.submit(install_spark)
         _pip(folder, ["install", *locked, str(others)])
-        built.result()
-    _pip(folder, ["install", *ALONE, *map(str, work.glob("*.whl"))])
+        spark_there.result()
     _pip(folder, ["check"])
     shutil.rmtree(work)
 
 
-def apart(lock: str, name: str) -> tuple[str, str]:
-    """Split a lock into the lines of one package and those of the others."""
+def apart(lock: str, names: Collection[str]) -> tuple[str, str]:
+    """Split a lock into the lines of some packages and those of the others."""
     blocks = re.split(r"^(?=[\w.-]+(?:\[|==))", lock, flags=re.MULTILINE)
-    own = [block for block in blocks if block.startswith(f"{name}==")]
+    own = [block for block in blocks if block.partition("==")[0] in names]
     return "".join(own), "".join(block for block in blocks if block not in own)
 
 

@@ -48,7 +48,9 @@ def make(pyspark: Path, java: Java, python: Path, say: Say) -> bool:
     with tempfile.TemporaryDirectory(dir=pyspark, prefix=".class-data-") as work:
         made = Path(work) / "classes.jsa"
         command = [str(python), "-m", "headwaters.platform.class_data_training", str(made)]
-        ran = processes.run(command, cwd=Path(work))
+        # the set-up calls this before headwaters itself is installed
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+        ran = processes.run(command, cwd=Path(work), environment=environment)
         if ran.returncode or not made.is_file():
             said = (ran.stdout.strip().splitlines() or ["no reason given"])[-1]
             say(f"note: there is no class data, so Spark starts more slowly: {said}")
