@@ -114,7 +114,7 @@ FORMS: dict[str, list[SqlForm]] = {
         SqlForm(
             "a kept list: constants, `values` or `sequence` with `left join`",
             "traced keys",
-            "A kept row depends on the rows that its column equals.",
+            "A kept row depends on the rows that its column equals, also by a computed value.",
             "select d.day, count(o.id) as n from (select explode(sequence(date'2026-01-01',"
             " date'2026-12-31', interval 1 day)) as day) d left join orders o on o.placed = d.day"
             " group by d.day",
@@ -269,6 +269,20 @@ FORMS: dict[str, list[SqlForm]] = {
             "select n, count(*) as customers from (select customer_id, count(*) as n"
             " from orders group by customer_id) group by n",
         ),
+        SqlForm(
+            "cohorts by `min(at)`, retention: groups by a value of several rows",
+            "hidden tables",
+            "A hidden table keeps finer groups, by the customer as well, and the run adds them up.",
+            "select f.first, count(distinct o.customer_id) as n from orders o join"
+            " (select customer_id, min(placed) as first from orders group by customer_id) f"
+            " on f.customer_id = o.customer_id group by f.first",
+        ),
+        SqlForm(
+            "groups by an expression that may fail",
+            "hidden tables",
+            "The same, with finer groups by an equated column, a part of a key or a date as well.",
+            "select customer_id * 10 as k, sum(amount) as s from orders group by 1",
+        ),
     ],
     "Replaced": [
         SqlForm(
@@ -284,12 +298,11 @@ FORMS: dict[str, list[SqlForm]] = {
             "select id from orders where placed = (select max(placed) from orders)",
         ),
         SqlForm(
-            "cohorts by `min(at)`",
+            "groups by a struct",
             "replaced",
-            "The group is made of several rows, so changed rows do not give its old value.",
-            "select f.first, count(*) as n from orders o join (select customer_id,"
-            " min(placed) as first from orders group by customer_id) f"
-            " on f.customer_id = o.customer_id group by f.first",
+            "A lead would need the names of its fields: group by the columns.",
+            "select struct(customer_id, status) as k, count(*) as n from orders"
+            " group by struct(customer_id, status)",
         ),
         SqlForm(
             "ranks of all rows, `limit` without groups",

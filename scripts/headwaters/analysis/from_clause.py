@@ -30,6 +30,7 @@ from headwaters.analysis.scopes import (
     Names,
     Scope,
     column_of,
+    conjuncts,
     depends_on_comma,
     implied,
     is_by_names,
@@ -432,6 +433,11 @@ class FromClause(Conditions[F]):
                 pair = self._equal(conjunct, both)
                 if pair is not None:
                     equal.append(_turned(pair, left.relation))
+            if side == "left":
+                equal += self._equal_to_computed(condition, left, right)
+            elif side == "right":
+                computed = self._equal_to_computed(condition, right, left)
+                equal += [Equal(pair.right, pair.left, False) for pair in computed]
             self._plain(self._value(condition, both), condition, "a join by")
         fact = None
         if left.relation.fact is not None or right.relation.fact is not None:
@@ -459,6 +465,30 @@ class FromClause(Conditions[F]):
         if condition is not None and side == "inner":
             self._narrow(scope, condition)
         return scope
+
+    def _equal_to_computed(
+        self, condition: exp.Expr, kept: Scope[F], other: Scope[F]
+    ) -> list[Equal]:
+        """Return the equalities of a column of constants with a value computed from one row.
+
+        A kept row of constants depends on the rows whose value its column equals. `_made` traces
+        the value as if a common table expression had computed it, unless it may fail.
+        """
+        found: list[Equal] = []
+        is_of_constants = kept.relation.fact is None and other.relation.fact is not None
+        if self._row_rules is None or not is_of_constants:
+            return found
+        for conjunct in conjuncts(condition):
+            if not isinstance(conjunct, exp.EQ):
+                continue
+            for one, value in itertools.permutations((conjunct.this, conjunct.expression)):
+                column, value = one.unnest(), value.unnest()
+                if isinstance(column, exp.Column) and not isinstance(value, exp.Column):
+                    mine = self._find_in(parts_of(column), kept, column)
+                    if mine and mine[1] and self._rendered(value, other) is not None:
+                        made = self._made(self._value(value, other), value, other)
+                        found.append(Equal(mine[0], made, False))
+        return found
 
     def _merged(
         self, shared: Sequence[tuple[Column, Column]], side: Side, fact: F | None

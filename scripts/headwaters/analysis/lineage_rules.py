@@ -67,7 +67,8 @@ class Traced:
     that compare columns with those of the relation that is joined next, or of the query around.
     With windows, `unspread` are the leads before those of this select list, and `partitions` the
     texts of their columns. For each order that lets rows tie, `chosen` has the texts of columns
-    that have one value in all rows that depend on a choice.
+    that have one value in all rows that depend on a choice. With `keeps_constants`, rows of
+    constants may have no row of the parts, so no lead of another relation finds them.
     """
 
     parts: tuple[tuple[int, str], ...]
@@ -80,6 +81,7 @@ class Traced:
     unspread: tuple[Lead, ...] = ()
     partitions: frozenset[tuple[str, ...]] = frozenset()
     chosen: tuple[frozenset[str], ...] = ()
+    keeps_constants: bool = False
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,7 @@ _SPANS = (
 _NO_PARTITION = "no PARTITION BY column is made of single rows"
 _NO_GROUP = "no GROUP BY column is made of single rows"
 _TOO_MANY = "too many ways lead from its inputs to the result"
+_KEPT = "a row of constants that is kept alone would be found by no lead of another input"
 
 
 def _refuse(node: exp.Expr, reason: str) -> NoReturn:
@@ -202,11 +205,20 @@ class TracedRules:
         chosen = _chosen_of_join(equal, mine, theirs)
         mine = replace(mine, links=(), chosen=chosen)
         theirs = replace(theirs, links=(), chosen=chosen)
-        if side == "left" and left.fact is None and theirs.leads:
+        is_kept = left.fact is None or mine.keeps_constants
+        if side == "left" and is_kept and theirs.leads and not theirs.keeps_constants:
             # a kept row of constants depends on the rows that its column equals
             equated = {pair.left.id: theirs.names[pair.right.id] for pair in _found(equal, theirs)}
-            if equated:
-                return replace(theirs, names=equated, others=frozenset(), tokens=tokens)
+            found = replace(theirs, names=equated, others=frozenset(), tokens=tokens)
+            if left.fact is None and equated:
+                return replace(found, keeps_constants=True)
+            if common := [id for id in equated if id in mine.names]:
+                # and on those of each further input by itself
+                names = [[fact.names[id] for id in common] for fact in (mine, found)]
+                united = _union(list(zip((mine, found), names, strict=True)), common, tokens)
+                return replace(united, keeps_constants=True)
+        if (mine.keeps_constants and theirs.leads) or (theirs.keeps_constants and mine.leads):
+            _refuse(node, _KEPT)
         self.depends_on_nulls |= side in ("left", "full")
         if side == "full" and not (self.nulls and conditions):
             if mine.leads or theirs.leads:
@@ -228,6 +240,7 @@ class TracedRules:
                 tokens,
                 mine.others | theirs.others,
                 chosen=chosen,
+                keeps_constants=mine.keeps_constants or theirs.keeps_constants,
             ),
             conditions,
         )
@@ -278,6 +291,8 @@ class TracedRules:
         tokens = fact.tokens | self._token()
         if not self.windows:
             return replace(kept, tokens=tokens)
+        if fact.keeps_constants:
+            _refuse(node, _KEPT)
         # what depends on a choice now includes whole partitions
         within = frozenset(kept.names.values())
         chosen = tuple(texts & within for texts in fact.chosen)
@@ -349,7 +364,8 @@ class TracedRules:
             and left.columns[n].id in _ids(facts[0])
             and right.columns[n].id in _ids(facts[1])
         )
-        return replace(united, others=frozenset(others))
+        keeps_constants = any(fact.keeps_constants for fact, _ in branches)
+        return replace(united, others=frozenset(others), keeps_constants=keeps_constants)
 
     def nested(
         self,
@@ -368,6 +384,8 @@ class TracedRules:
             return replace(fact, tokens=tokens)
         if isinstance(fact, OfRow):
             _refuse(node, "a subquery within a subquery that is compared with the outer query")
+        if fact.keeps_constants or (isinstance(of, Traced) and of.keeps_constants):
+            _refuse(node, _KEPT)
         if isinstance(of, OfRow):
             return replace(fact, leads=fact.leads + of.leads, tokens=tokens)
         listed = _tested(tested, inner)
@@ -410,6 +428,8 @@ class TracedRules:
         if isinstance(fact, OfRow) or not isinstance(outer.fact, Traced):
             return fact
         conditions = _compared(equal, outer.fact, fact)
+        if fact.keeps_constants and outer.fact.leads:
+            _refuse(node, _KEPT)
         if not conditions or fact.chosen:
             return replace(fact, links=())
         return OfRow(_nested(fact, conditions), fact.tokens)
@@ -517,6 +537,7 @@ def _copied(fact: Traced) -> Traced:
         fact.tokens,
         fact.others,
         chosen=tuple(frozenset(map(text, texts)) for texts in fact.chosen),
+        keeps_constants=fact.keeps_constants,
     )
 
 

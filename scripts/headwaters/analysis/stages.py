@@ -3,13 +3,14 @@
 A *hidden query* is a query below a cut that groups rows or makes them distinct. The rules for keys,
 or those of traced rows, prove that it can be maintained incrementally. The *rest* is the query that
 reads the tables of its hidden queries instead, and is computed in full.
-There are four cuts:
+There are five cuts:
 
 - a query in brackets that groups or is DISTINCT becomes a hidden query unchanged;
 - aggregates of all rows become aggregates over a hidden query, which groups them by a column;
 - a grouping query with a window or a subquery in its select list or HAVING, or with a LIMIT, reads
   its groups from a hidden query;
-- so does one with grouping sets, which aggregates the groups of all columns again.
+- so does one with grouping sets, which aggregates the groups of all columns again;
+- a grouping query aggregates finer groups, by another column as well, if nothing else can be cut.
 
 A LIMIT is in the rest, so its rows are chosen among all groups, as in a full refresh. Where rows
 tie, the choice is that of one computation of the whole table, and so one that Spark could make.
@@ -30,9 +31,10 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 
 from sqlglot import TokenType, exp
+from sqlglot.tokenizer_core import Token
 
 from headwaters.analysis import dialect
-from headwaters.analysis.exact_types import decimal_of
+from headwaters.analysis.exact_types import decimal_of, is_exact
 from headwaters.analysis.query_parts import (
     OF_SETS,
     bracket_pairs,
@@ -132,15 +134,28 @@ def cut(
     `relation` is the result of `read` for the query. `constant` names inputs that seldom change.
     """
     try:
-        return _Cutter(text, inputs, prove, read).cut(relation, constant)
+        cutter = _Cutter(text, inputs, prove, read)
+        found = cutter.cut(relation, constant)
+        if found is not None or not cutter.may_be_finer:
+            return found
+        return _Cutter(text, inputs, prove, read, is_finer=True).cut(relation, constant)
     except Refused:
         return None
 
 
 class _Cutter:
     def __init__(
-        self, text: dialect.Text, inputs: Sequence[Input], prove: Prove, read: Read
+        self,
+        text: dialect.Text,
+        inputs: Sequence[Input],
+        prove: Prove,
+        read: Read,
+        is_finer: bool = False,
     ) -> None:
+        """With `is_finer`, groups that cannot be hidden are made of finer ones."""
+        self._is_finer = is_finer
+        # a query was found whose groups may be made of finer ones
+        self.may_be_finer = False
         self._sql, self._tree, self._nodes = text.sql, text.tree, text.nodes
         self._inputs = {source.name.lower(): source for source in inputs}
         self._prove, self._read = prove, read
@@ -339,10 +354,12 @@ class _Cutter:
         keys = grouping_columns(query)
         of_sets = bool(sets_of(group))
         known = {"expressions", "rollup", "cube"} if of_sets else {"expressions"}
-        return (
+        if any(value for name, value in group.args.items() if name not in known) or any(
+            node.is_star for node in query.expressions
+        ):
+            return False
+        is_cut = (
             bool(keys)
-            and not any(value for name, value in group.args.items() if name not in known)
-            and not any(node.is_star for node in query.expressions)
             and {tuple(parts_of(column)) for column in plain} <= keys.keys()
             and (
                 of_sets
@@ -354,6 +371,10 @@ class _Cutter:
             )
             and self._cut_groups(query, clauses, keys, plain, calls)
         )
+        if is_cut or of_sets or not all(map(self._may_be_of_parts, calls)):
+            return is_cut
+        self.may_be_finer = True
+        return self._is_finer and self._cut_finer(query, clauses, plain, calls)
 
     def _cut_groups(
         self,
@@ -390,7 +411,7 @@ class _Cutter:
             begin = clauses["having"][0]
             edits.append((begin, begin + len("having"), "where"))
         self._edits += edits
-        self._read_stage(query, clauses, stage)
+        self._read_stage(query, clauses, stage, is_grouped_again=of_sets)
         return True
 
     def _cut_parts(
@@ -403,8 +424,106 @@ class _Cutter:
             return False
         stage, _, edits = made
         self._edits += edits
-        self._read_stage(query, clauses, stage)
+        self._read_stage(query, clauses, stage, is_grouped_again=False)
         return True
+
+    def _cut_finer(
+        self,
+        query: exp.Select,
+        clauses: _Clauses,
+        plain: Sequence[exp.Column],
+        calls: Sequence[exp.Expr],
+    ) -> bool:
+        """Make a hidden query of parts of the query's groups, by another column as well.
+
+        The parts are grouped by all columns and expressions of the query's groups. So a group
+        consists of whole parts, and its aggregates are those of parts. The groups may depend on
+        several rows, as a customer's first order does, if the rules prove the parts by the other
+        column.
+        """
+        keys = self._keys_of_groups(query, clauses)
+        if keys is None:
+            return False
+        within = {id(column) for key in keys for column in key.within}
+        plain = [column for column in plain if id(column) not in within]
+        by_name = {tuple(parts_of(key.tree)): key for key in keys if type(key.tree) is exp.Column}
+        if not {tuple(parts_of(column)) for column in plain} <= by_name.keys():
+            return False
+        texts, meant = [key.text for key in keys], {key.text: key.tree for key in keys}
+        used = (column for key in keys for column in dialect.found(key.tree, exp.Column))
+        columns_of_keys = [*dict.fromkeys(map(self._text_of, used))]
+        for by in self._ways(query, clauses, calls, columns_of_keys):
+            parts = [self._parts(query, clauses, call, is_again=True, by=by) for call in calls]
+            made = self._made_of_parts(query, clauses, [*texts, *by], meant, calls, parts)
+            if made is None:
+                continue
+            stage, columns, edits = made
+            types = self._types[stage.sql]
+            if not all(is_exact(types[columns[text]]) for text in (*texts, *by)):
+                return False  # a run would refuse a hidden table with such a column
+            for column in plain:
+                name = f" as {_quoted(column.name)}" if column.parent is query else ""
+                text = f"{columns[by_name[tuple(parts_of(column))].text]}{name}"
+                edits.append((*self._place_of(column), text))
+            edits += [(*place, columns[key.text]) for key in keys for place in key.places]
+            self._edits += edits
+            self._read_stage(query, clauses, stage, is_grouped_again=True)
+            return True
+        return False
+
+    def _keys_of_groups(self, query: exp.Select, clauses: _Clauses) -> list[_Key] | None:
+        """Return what a query groups by; None if a text is not found.
+
+        `_proven_groups` compares each text with its tree.
+        """
+        place = self._place_of_query(query)
+        assert place is not None
+        nodes, grouped = query.expressions, query.args["group"].expressions
+        listed = self._items(place[0], clauses["rows"][0], TokenType.SELECT)
+        groups = self._items(*clauses["group"], TokenType.GROUP_BY)
+        if len(listed) != len(nodes) or len(groups) != len(grouped):
+            return None
+        # without their aliases
+        items = [
+            (tokens[0].start, tokens[-1 - _length_of_alias(node, tokens)].end + 1)
+            for node, tokens in zip(nodes, listed, strict=True)
+        ]
+        found = []
+        for node, tokens in zip(grouped, groups, strict=True):
+            tree, places = node, [(tokens[0].start, tokens[-1].end + 1)]
+            if isinstance(node, exp.Literal):
+                number = int(node.name) - 1 if node.name.isdigit() and not node.is_string else -1
+                if not 0 <= number < len(nodes):
+                    return None
+                tree, places = nodes[number].unalias(), []
+            if isinstance(tree, exp.Literal):
+                return None  # the hidden query would group by the column of that number
+            if isinstance(tree, exp.Column):
+                found.append(_Key(self._text_of(tree), tree, places, ()))
+                continue
+            same = [n for n, item in enumerate(nodes) if item.unalias() == tree]
+            if not all(isinstance(nodes[n], exp.Alias) for n in same) or not (places or same):
+                return None
+            begin, end = places[0] if places else items[same[0]]
+            columns = [part for n in same for part in dialect.found(nodes[n], exp.Column)]
+            every = [*places, *(items[n] for n in same)]
+            found.append(_Key(self._sql[begin:end], tree, every, columns))
+        return found
+
+    def _items(self, begin: int, end: int, after: TokenType) -> list[list[Token]]:
+        """Return the tokens of each item of a list that follows a word, outside of brackets."""
+        starts = [token.start for token in self._tokens]
+        depth, items = 0, list[list[Token]]()
+        for token in self._tokens[bisect_left(starts, begin) : bisect_left(starts, end)]:
+            depth -= token.token_type in (TokenType.R_PAREN, TokenType.R_BRACKET)
+            if depth == 0 and token.token_type is after:
+                items = [[]]
+            elif depth == 0 and token.token_type is TokenType.COMMA and items:
+                items.append([])
+            elif items:
+                items[-1].append(token)
+            depth += token.token_type in (TokenType.L_PAREN, TokenType.L_BRACKET)
+        return items if all(items) else []
 
     def _made_of_parts(
         self,
@@ -529,10 +648,10 @@ class _Cutter:
             return None
         return self._proven(query, body, around)
 
-    def _read_stage(self, query: exp.Select, clauses: _Clauses, stage: Stage) -> None:
+    def _read_stage(
+        self, query: exp.Select, clauses: _Clauses, stage: Stage, is_grouped_again: bool
+    ) -> None:
         """Replace the relations that the query reads and groups by a hidden query."""
-        group = query.args.get("group")
-        is_grouped_again = group is not None and bool(sets_of(group))
         begin, end = clauses["rows"]
         if not is_grouped_again:
             end = clauses.get("group", clauses["rows"])[1]
@@ -541,13 +660,17 @@ class _Cutter:
             self._edits.append((*clauses["order"], " "))
 
     def _ways(
-        self, query: exp.Select, clauses: _Clauses, calls: Sequence[exp.Expr]
+        self,
+        query: exp.Select,
+        clauses: _Clauses,
+        calls: Sequence[exp.Expr],
+        grouped: Sequence[str] = (),
     ) -> Iterator[Sequence[str]]:
-        """Yield columns that group all rows into fewer parts than there are rows.
+        """Yield columns that group rows into fewer parts than there are rows.
 
         They are equated columns, a key of several columns without its last one, and dates. There
         are few dates, and runs skip files without the affected ones. Distinct values of a column
-        need parts by this column.
+        need parts by this column. The query groups by the columns `grouped` already.
         """
         distinct = [call for call in calls if id(call) in self._around_distinct]
         rows = f"\n{self._sql[slice(*clauses['rows'])]}"
@@ -578,7 +701,7 @@ class _Cutter:
             found = {counted: None} if counted else {}
         for by in list(found)[:_MOST_WAYS]:
             try:
-                listed = f"select {', '.join(by)}"
+                listed = f"select {', '.join((*by, *grouped))}"
                 relation = self._read_piece(query, f"{listed}{rows}", listed)
             except Refused:
                 continue
@@ -817,6 +940,27 @@ class _Parts:
             return self.made.format(*names)
         type = types[columns[self.sum]]
         return self.made.format(part=names[0], count=names[1], type=type) if type else None
+
+
+@dataclass(frozen=True)
+class _Key:
+    """A column or an expression that a query groups by.
+
+    `places` are those of its texts in GROUP BY, and of an expression in the select list, where its
+    columns are `within`.
+    """
+
+    text: str
+    tree: exp.Expr
+    places: Sequence[tuple[int, int]]
+    within: Sequence[exp.Column]
+
+
+def _length_of_alias(node: exp.Expr, tokens: Sequence[Token]) -> int:
+    """Return the number of tokens of the alias at the end of an item of the select list."""
+    if not isinstance(node, exp.Alias) or len(tokens) < 3:
+        return 0
+    return 2 if tokens[-2].token_type is TokenType.ALIAS else 1
 
 
 def _meant(parts: Iterable[_Parts]) -> dict[str, exp.Expr]:

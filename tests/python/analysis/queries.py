@@ -9,15 +9,16 @@ accepted.
 
 from __future__ import annotations
 
-import itertools
 import random
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 import duckdb
 import sqlglot
+from sqlglot import exp
 
 from headwaters.analysis import dialect
 from headwaters.analysis.derive import (
@@ -345,6 +346,10 @@ def rows(chance: random.Random, table: str, most: int) -> list[Row]:
     ]
 
 
+# DuckDB's names of Spark's types.
+_LISTS = {"array<string>": "string[]"}
+
+
 class Oracle:
     """Answers queries over small tables; `columns` are those of each, with Spark's types."""
 
@@ -360,7 +365,8 @@ class Oracle:
                 continue
             self._loaded[name] = [] if weights else found
             columns = ", ".join(
-                f"{column} {kind}" for column, kind in self.columns[name.rpartition(":")[2]].items()
+                f"{column} {_LISTS.get(kind, kind)}"
+                for column, kind in self.columns[name.rpartition(":")[2]].items()
             )
             weight = ", _weight integer" if name == "t" and weights else ""
             self.db.execute(f'create or replace temp table "{name}" ({columns}{weight})')
@@ -369,18 +375,41 @@ class Oracle:
                 # one statement takes a quarter of the time of one statement for each row
                 marks = f"({', '.join('?' * len(full[0]))})"
                 listed = ", ".join([marks] * len(full))
-                values = list(itertools.chain.from_iterable(full))
+                values = [_of_lists(value, list) for row in full for value in row]
                 self.db.execute(f'insert into "{name}" values {listed}', values)
-        return Counter(self.db.execute(sql).fetchall())
+        answered = self.db.execute(sql).fetchall()
+        return Counter(tuple(_of_lists(value, tuple) for value in row) for row in answered)
 
     def names(self, sql: str) -> list[str]:
         """Return the columns of an answered query."""
         return [column[0] for column in self.db.execute(sql).description or []]
 
 
+def _of_lists(value: Any, kind: type) -> Any:
+    """Return a list as this kind: rows are compared as tuples, and DuckDB reads lists."""
+    return kind(value) if isinstance(value, (list, tuple)) else value
+
+
 def in_duckdb(sql: str) -> str:
     """Return the query in DuckDB's dialect."""
-    return sqlglot.parse_one(sql, read="spark").sql(dialect="duckdb")
+    tree = sqlglot.parse_one(sql, read="spark")
+    for series in list(tree.find_all(exp.GenerateSeries)):
+        start = series.args["start"]
+        if isinstance(start, exp.Cast) and start.to.this is exp.DType.DATE:
+            # DuckDB's sequences of dates have timestamps
+            series.replace(exp.cast(series.copy(), "date[]", dialect="duckdb"))
+    return tree.sql(dialect="duckdb")
+
+
+def rounded(rows: Counter[Row]) -> Counter[Row]:
+    """Return the rows with rounded numbers: DuckDB divides decimals as doubles."""
+    return Counter(
+        tuple(
+            round(float(value), 3) + 0.0 if isinstance(value, (float, Decimal)) else value
+            for value in row
+        )
+        for row in rows.elements()
+    )
 
 
 def difference_of_linear(oracle: Oracle, sql: str, chance: random.Random) -> str | None:
@@ -508,9 +537,31 @@ PLAIN = [
 
 def drawn_plain(chance: random.Random) -> str:
     """Draw a query over every table; often it groups by columns of several tables."""
-    sql, columns = Draw(chance, ["t", "t", "u", "u", "p", "l", "m"]).whole(chance.randint(1, 4))
+    draw = Draw(chance, ["t", "t", "u", "u", "p", "l", "m"])
+    sql, columns = draw.whole(chance.randint(1, 4))
+    if chance.random() < 0.1:
+        return _of_constants(draw, sql, columns)
     named = ", ".join(f"q.{name} as d{place}" for place, (name, _) in enumerate(columns))
     return f"select {named} from ({sql}) as q"
+
+
+def _of_constants(draw: Draw, sql: str, columns: Columns) -> str:
+    """Return a list of constants that is kept, joined with one query or two."""
+    value, kind = draw.value(columns, "q")
+    constants = "(1), (2), (4)" if kind == "int" else "('a'), ('b'), ('A')"
+    more, others = draw.whole(draw.chance.randint(0, 1))
+    second = draw.chance.choice(["left join"] * 2 + ["join", ""])
+    condition = draw.chance.choice(["", f" and {draw.condition(columns, 'q')}"])
+    joined = f"values {constants} as k(d0) left join ({sql}) as q on {value} = k.d0{condition}"
+    same = [f"r.{name}" for name, of in others if of == kind]
+    if second and same:
+        joined += f" {second} ({more}) as r on {draw.chance.choice(same)} = k.d0"
+    return draw.chance.choice(
+        [
+            f"select k.d0, q.c1 as d1 from {joined}",
+            f"select k.d0, count(q.c1) as d1 from {joined} group by k.d0",
+        ]
+    )
 
 
 def maintained(
@@ -692,7 +743,12 @@ def drawn_staged(chance: random.Random) -> str:
     every = f"select {of_other} from ({more}) as q"
     groups = f"select q.{key}, {of_value} as n from ({sql}) as q{where} group by q.{key}"
     joined = chance.choice([", ", " cross join "])
+    firsts = f"select x.{key}, min(x.{value}) as n from ({sql}) as x group by x.{key}"
     forms = [
+        f"select f.n as d0, {of_value} as d1 from ({sql}) as q join ({firsts}) as f"
+        f" on f.{key} = q.{key}{where} group by f.n",
+        f"select case when f.n > 1 then 'a' end as d0, count(distinct q.{key}) as d1"
+        f" from ({more}) as y, ({sql}) as q join ({firsts}) as f on f.{key} = q.{key} group by 1",
         f"select {of_value} + 1 as d0, count(*) as d1 from ({sql}) as q{where}",
         f"select {of_value} as d0, count(*) as d1 from ({sql}) as q having {of_value} > 1",
         f"select q.{key} as d0, {of_value} as d1 from ({sql}) as q{where}"

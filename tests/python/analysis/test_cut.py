@@ -204,6 +204,29 @@ ACCEPTED: dict[str, list[str]] = {
         "(hw_1, hw_2) e by nr, id: select nr as hw_1, e.ID as hw_2, count(*) as hw_3 from e"
         " group by nr, e.ID",
     ],
+    # groups by what no column of an input gives are made of finer ones
+    "select id + 1 as k, sum(amount) as s, rank() over (order by count(*)) as r from e group by 1"
+    " having max(nr) > 1": [
+        "select hw_1 as k, cast(if(count_if(hw_3 is null and hw_6 > 0) > 0, null, sum(hw_3)) as"
+        " decimal(20,2)) as s, rank() over (order by coalesce(sum(hw_4), 0)) as r from hw_stage_1"
+        " as hw_s group by 1 having max(hw_5) > 1",
+        "(hw_1, hw_2) e by day: select id + 1 as hw_1, `day` as hw_2, sum(amount) as hw_3, count(*)"
+        " as hw_4, max(nr) as hw_5, count(amount) as hw_6 from e group by id + 1, `day`",
+    ],
+    "select case when nr > 1 then e.id + 1 end k, count(distinct e.amount) as n from e"
+    " group by case when nr > 1 then e.id + 1 end order by n": [
+        "select hw_1 k, count(hw_2) as n from hw_stage_1 as hw_s group by hw_1 ",
+        "(hw_1, hw_2) e by amount: select case when nr > 1 then e.id + 1 end as hw_1, `e`.`amount`"
+        " as hw_2 from e group by case when nr > 1 then e.id + 1 end, `e`.`amount`",
+    ],
+    "select f.d, f.n + 1 as m, count(*) as c from e join (select id, min(day) as d, count(*) as n"
+    " from e group by id) as f on e.id = f.id group by f.d, 2": [
+        "select hw_1 as `d`, hw_2 as m, coalesce(sum(hw_4), 0) as c from hw_stage_1 as hw_s"
+        " group by hw_1, 2",
+        "(hw_1, hw_2, hw_3) e by id: select f.d as hw_1, f.n + 1 as hw_2, `e`.`id` as hw_3,"
+        " count(*) as hw_4 from e join (select id, min(day) as d, count(*) as n from e group by id)"
+        " as f on e.id = f.id group by f.d, f.n + 1, `e`.`id`",
+    ],
     # a branch with unused names
     "select val as n from a union all select count(*) from e": [
         "select val as n from a union all select coalesce(sum(hw_2), 0) from hw_stage_1 as hw_s ",
@@ -255,7 +278,15 @@ REFUSED = {
     ),
     "select e.id from e where id in (select * from (select id from e) as z group by id having"
     " count(*) > (select max(val) from a))": "nobody counts the columns of *",
-    "select id + 1 as k, rank() over (order by count(*)) as r from e group by 1": "no column",
+    # finer groups
+    "select nr + 1 as k, count(*) as n from e group by 1": "parts would be rows",
+    "select id + 1 as k, sum(ratio) as n from e group by 1": "floating point numbers",
+    "select id + 1 as k, sum(distinct nr) as n from e group by 1": "a value may be in several",
+    "select ratio * 2 as k, count(*) as n from e group by 1": "equal numbers that differ",
+    "select struct(id, amount) as k, count(*) as n from e group by 1": "of an unknown type",
+    "select 2 as l, id + 1 as k, count(*) as n from e group by 1, 2": "2 is the second column",
+    "select id + 1 as k, id + 2 as l, count(*) as n from e group by id + 1": "id is no group",
+    "select id + 1, count(*) as n from e group by 1": "its column has no name",
     "select sum(amount) as s, rank() over (order by sum(amount)) as r from e": "one row is ranked",
     # the name of the grouped value would be that of a table further out
     "select e.val from a as e where exists (select 1 as x from e group by e.id having count(*) >"

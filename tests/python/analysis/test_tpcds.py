@@ -10,7 +10,7 @@ import os
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, timedelta
 from decimal import Decimal
 from functools import cache
@@ -22,7 +22,7 @@ import sqlglot
 from sqlglot import exp
 
 from analysis import queries
-from analysis.queries import Oracle, Row, Tables, in_duckdb, maintained
+from analysis.queries import Oracle, Row, Tables, in_duckdb, maintained, rounded
 from headwaters.analysis.derive import Derivation, Question, derive
 from headwaters.analysis.relations import Input
 
@@ -189,17 +189,6 @@ def _cut_at(sql: str, rows: int, columns: int) -> str:
     return tree.sql(dialect="duckdb")
 
 
-def _rounded(rows: Iterable[Row]) -> Counter[Row]:
-    """Return the rows with rounded numbers: DuckDB divides decimals as doubles."""
-    return Counter(
-        tuple(
-            round(float(value), 3) + 0.0 if isinstance(value, (float, Decimal)) else value
-            for value in row
-        )
-        for row in rows
-    )
-
-
 def wrong(name: str, seed: int, rounds: int, monkeypatch: pytest.MonkeyPatch) -> str | None:
     """Return the rows of a run that differ from the query."""
     found = derived(name)
@@ -234,7 +223,7 @@ def wrong(name: str, seed: int, rounds: int, monkeypatch: pytest.MonkeyPatch) ->
             whole = oracle.answer(sql, after)
             names = [column.lower() for column in oracle.names(sql)]
             left = maintained(oracle, sql, found, before, after)
-            if _rounded(left.elements()) != _rounded(whole.elements()):
+            if rounded(left) != rounded(whole):
                 return f"{name} {seed}: whole {whole}\nleft {left}"
             places = [names.index(key.lower()) for key in found.unique_key]
             keys = Counter(tuple(row[place] for place in places) for row in whole.elements())

@@ -18,6 +18,7 @@ NAMES = ("a", "b", "c", "l")
 INPUTS = [Input(name, name, "", COLUMNS) for name in NAMES]
 SPANS = "no GROUP BY column is made of single rows"
 FREE = "the subquery looks at rows that no equality compares with the outer row"
+KEPT = "a row of constants that is kept alone would be found by no lead of another input"
 LOST = "not every use of an input leads to columns of the result"
 
 # SQL over followed a, b and c, and the lookup l: the key, or the reason for the refusal
@@ -101,6 +102,44 @@ EXAMPLES = {
     " on a.val = k.g group by k.g": "left join by no equality of columns of single rows",
     "select k.g, count(a.id) as n from (values (1), (null)) k(g) left join a on a.val <=> k.g"
     " group by k.g": "g",
+    "select k.g, count(a.id) as n from (values ('X'), ('Y')) k(g) left join a"
+    " on upper(trim(a.grp)) = k.g and a.val > 1 group by k.g": "g",
+    "select k.m, count(a.id) as n from a right join (select explode(sequence(1, 12)) as m) k"
+    " on k.m = month(a.at) group by k.m": "m",
+    "select k.m, count(a.id) as n from (select explode(sequence(1, 12)) as m) k left join a"
+    " on a.val + 1 = k.m group by k.m": "left join by no equality of columns of single rows",
+    "select k.m, count(a.id) as n from (select explode(sequence(1, 12)) as m) k left join a"
+    " on cast(a.grp as int) = k.m group by k.m": (
+        "left join by no equality of columns of single rows"
+    ),
+    "select k.m, count(a.id) as n from (select explode(sequence(1, 12)) as m) k left join a"
+    " on month(a.at) <> k.m group by k.m": "left join by no equality of columns of single rows",
+    "select k.m, count(a.id) as n from (select explode(sequence(1, 12)) as m) k left join a"
+    " on month(a.at) = k.m or a.val = k.m group by k.m": (
+        "left join by no equality of columns of single rows"
+    ),
+    # a constant that no row of `a` equals is kept, and depends on `b` without `a`
+    "select k.g, count(a.id) as n from (values ('X'), ('Y')) k(g) left join a on a.grp = k.g"
+    " left join b on upper(b.grp) = k.g group by k.g": "g",
+    "select k.g, k.v, a.id as i, b.id as j from (values ('X', 1)) k(g, v) left join a"
+    " on a.grp = k.g and a.val = k.v left join b on b.val = k.v": "v",
+    "select k.g, k.v, a.id as i, b.id as j from (values ('X', 1)) k(g, v) left join a"
+    " on a.grp = k.g left join b on b.val = k.v": KEPT,
+    "select k.g from (values ('X')) k(g) left join a on a.grp = k.g join b on b.grp = k.g": KEPT,
+    "select b.grp from b join (select k.g from (values ('X')) k(g) left join a on a.grp = k.g) q"
+    " on q.g = b.grp": KEPT,
+    "select k.g from (values ('X')) k(g) left join a on a.grp = k.g where exists"
+    " (select 1 from b where b.grp = k.g)": KEPT,
+    "select k.g from (values ('X')) k(g) left join a on a.grp = k.g where k.g in"
+    " (select grp from b)": KEPT,
+    "select b.grp from b where b.grp in (select k.g from (values ('X')) k(g) left join a"
+    " on a.grp = k.g where a.id is null)": KEPT,
+    "select b.grp from b where exists (select 1 from (select k.g, a.id from (values ('X')) k(g)"
+    " left join a on a.grp = k.g) q where q.g = b.grp and q.id is null)": KEPT,
+    "select q.g, b.id from (select k.g from (values ('X')) k(g) left join a on a.grp = k.g"
+    " union all select grp from l) q left join b on b.grp = q.g": KEPT,
+    "select k.g, l.id from (values ('X')) k(g) left join a on a.grp = k.g left join l"
+    " on l.grp = k.g": "g",
     # subqueries
     "select grp from a where (id, val) in (select id, val from b)": "grp",
     "select grp from a where (id, val) not in (select id, val from b)": (

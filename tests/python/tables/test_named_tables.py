@@ -137,7 +137,7 @@ def test_a_name_tells_its_table_and_its_number() -> None:
         (None, 0),
         ("", 0),
         ('"sample"', 0),
-        ('{"rules": "12"}', 0),
+        ('{"rules": "13"}', 0),
         ('{"stages": null}', 0),
         ('{"stages": {"tables": [{}, {}]}}', 2),
     ],
