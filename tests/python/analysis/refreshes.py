@@ -25,15 +25,20 @@ from analysis.warehouse import (
     rendered,
 )
 from headwaters.analysis.derive import Derivation, Question, derive
+from headwaters.analysis.relations import Input
 
 SEEDS = frozenset(of_kind("seeds"))
+
+
+def inputs_with_keys(model: str) -> list[Input]:
+    """Return the inputs of a model, with their declared keys."""
+    return [as_input(name, declared()) for name in inputs_of(model)]
 
 
 @cache
 def derived_of(model: str) -> Derivation:
     """Return the derivation of a model."""
-    inputs = [as_input(name, declared()) for name in inputs_of(model)]
-    return derive(Question(rendered(model), inputs, SEEDS))
+    return derive(Question(rendered(model), inputs_with_keys(model), SEEDS))
 
 
 @cache

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from analysis.refreshes import SEEDS, derived_of, tried_history
-from analysis.warehouse import SQL
+from analysis.refreshes import SEEDS, derived_of, inputs_with_keys, tried_history
+from analysis.warehouse import SQL, rendered
+from headwaters.analysis.derive import Question, derive
 
 # Strategy, unique_key and roles; `!` marks an input that replaces the table when it changes.
 BROKERAGE: dict[str, str] = {
@@ -181,6 +183,31 @@ def test_what_is_derived(model: str) -> None:
 def test_every_model_follows_every_input() -> None:
     assert len(BROKERAGE) == len(SQL) == 49
     assert {model for model, told in BROKERAGE.items() if "!" in told} == set()
+
+
+# The tables whose keys a stranger declares.
+DIMENSIONS = ("dim_account", "dim_customer", "dim_security")
+# Models that replace the table without the other keys, with the reason.
+WITHOUT_KEYS = {"dim_customer": "prospects may tie, and customers of several keys read the first"}
+
+
+def test_hardly_any_declared_key_is_needed() -> None:
+    found = {}
+    for model in SQL:
+        inputs = [
+            source if source.name in DIMENSIONS else replace(source, unique=())
+            for source in inputs_with_keys(model)
+        ]
+        found[model] = derive(Question(rendered(model), inputs, SEEDS, follows_ties=True))
+    lost = {
+        model
+        for model, derived in found.items()
+        for source in derived.inputs
+        if not source.is_followed and source.name not in SEEDS
+    }
+    assert lost == WITHOUT_KEYS.keys()
+    # without the keys, an order lets rows tie
+    assert sum(bool(derived.ties) for derived in found.values()) == 13
 
 
 def test_what_is_derived_is_right_and_what_is_declared_is_unique() -> None:

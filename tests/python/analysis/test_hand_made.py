@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
+from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from analysis.queries import Oracle, Tables, in_duckdb, maintained
+from analysis.queries import Oracle, Row, Tables, in_duckdb, maintained
 from headwaters.analysis.derive import Question, derive
 from headwaters.analysis.relations import Input
 
@@ -59,20 +60,30 @@ def drawn(chance: random.Random, before: Tables) -> Tables:
     return found
 
 
-def wrong(oracle: Oracle, sql: str, question: Question, rounds: int) -> str | None:
-    """Return the rows of a run that differ from the query; none if the query is not maintained."""
+def wrong(
+    oracle: Oracle,
+    sql: str,
+    question: Question,
+    rounds: int,
+    draw: Callable[[random.Random, Tables], Tables] = drawn,
+    compared: Callable[[Counter[Row]], Counter[Row]] = Counter,
+) -> str | None:
+    """Return the rows of a run that differ from the query; none if the query is not maintained.
+
+    `draw` changes the tables, and `compared` returns rows in the form that is compared.
+    """
     derived = derive(question)
     followed = {source.name for source in derived.inputs if source.is_followed}
     if not followed:
         return ""
     chance = random.Random(sql)
-    before: Tables = drawn(chance, {})
+    before: Tables = draw(chance, {})
     for _ in range(rounds):
-        changed = drawn(chance, before)
+        changed = draw(chance, before)
         after = before | {name: changed[name] for name in followed}
         whole = oracle.answer(in_duckdb(sql), after)
         left = maintained(oracle, in_duckdb(sql), derived, before, after)
-        if left != whole:
+        if compared(left) != compared(whole):
             return f"{derived}\n{before}\n{after}\nwhole {whole}\nleft {left}"
         names = [name.lower() for name in oracle.names(in_duckdb(sql))]
         places = [names.index(name.lower()) for name in derived.unique_key]
