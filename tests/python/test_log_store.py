@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
+from log_store import build
 from py4j.protocol import Py4JJavaError
 from s3_gateway import BUCKET, Faults, Gateway, free_port, running_gateway, running_proxy, times
 
-from headwaters.devkit.log_store import build
 from headwaters.platform.errors import CodedError
 from headwaters.platform.java_gateway import java_gateway
 from headwaters.platform.object_store import LOG_STORE, LOG_STORE_JAR, jars

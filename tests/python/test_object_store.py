@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from log_store import MANIFEST, manifest
 
-from headwaters.devkit.log_store import MANIFEST, manifest
 from headwaters.platform import jars as jars_of_cache
 from headwaters.platform import object_store
 from headwaters.platform.errors import CodedError, UserError, WorkError
@@ -156,7 +156,7 @@ def test_a_server_on_s3_without_the_log_store_is_refused() -> None:
 
 
 def test_the_jar_was_built_from_the_source_beside_it() -> None:
-    """A change of the source needs `python -m headwaters.devkit.log_store`."""
+    """A change of the source needs `python tests/python/log_store.py`."""
     with zipfile.ZipFile(LOG_STORE_JAR) as jar:
         assert jar.namelist() == [MANIFEST, f"{LOG_STORE.replace('.', '/')}.class"]
         assert jar.read(MANIFEST).decode() == manifest()

@@ -17,7 +17,7 @@ from headwaters.tables.dbt_names import known_names
 from headwaters.tables.overridden_macros import override_problems
 from headwaters.tables.queries_by_run import appending_problems, macros_of, refresh_problems
 from headwaters.tables.setting_types import Part
-from headwaters.tables.settings import ModelSettings, run_config, settings_table
+from headwaters.tables.settings import ModelSettings, run_config
 from headwaters.tables.vars_and_targets import variable_problems
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -425,6 +425,16 @@ def test_settings_of_spark_may_be_numbers_and_left_out() -> None:
 
 
 # --- the reference --------------------------------------------------------------------------------
+
+
+def settings_table(part: Part) -> str:
+    """Return the reference of the settings as Markdown: of a model's runs, or of its table."""
+    lines = ["| setting | values | default |", "|---|---|---|"]
+    for name, field in ModelSettings.model_fields.items():
+        if ModelSettings.part_of(name) == part:
+            cells = [f"`{name}`", str(field.description), ModelSettings.shown(name)]
+            lines.append("|" + "|".join(f" {cell} " if cell else " " for cell in cells) + "|")
+    return "\n".join(lines)
 
 
 @pytest.mark.parametrize("part", ["run", "table"])

@@ -25,7 +25,6 @@ from headwaters.tables.setting_types import (
     Expressions,
     Functions,
     Owner,
-    Part,
     Rows,
     Scalars,
     Settings,
@@ -286,13 +285,3 @@ def _misplaced(strategy: StrategyFacts, settings: ModelSettings) -> Iterator[str
                 "on_lookup_change is ignore, and there is no unique_key, so rows with another "
                 "value from a lookup could not be found. Name a unique_key"
             )
-
-
-def settings_table(part: Part) -> str:
-    """Return the reference of the settings as Markdown: of a model's runs, or of its table."""
-    lines = ["| setting | values | default |", "|---|---|---|"]
-    for name, field in ModelSettings.model_fields.items():
-        if ModelSettings.part_of(name) == part:
-            cells = [f"`{name}`", str(field.description), ModelSettings.shown(name)]
-            lines.append("|" + "|".join(f" {cell} " if cell else " " for cell in cells) + "|")
-    return "\n".join(lines)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from headwaters.analysis.catalogue import FORMS, LOOKUPS, TABLES, How, SqlForm, page
+from analysis.catalogue import FORMS, LOOKUPS, TABLES, How, SqlForm, page
 from headwaters.analysis.derive import Derivation, Question, derive
 
 PAGE = Path(__file__).parents[3] / "docs" / "forms.md"

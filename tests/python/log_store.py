@@ -1,6 +1,6 @@
 """The build of the log store's jar, by the compiler in pyspark's jars: no JDK is needed.
 
-`python -m headwaters.devkit.log_store` builds it after a change of its source.
+`python tests/python/log_store.py` builds it after a change of its source.
 """
 
 from __future__ import annotations

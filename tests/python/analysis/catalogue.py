@@ -1,6 +1,6 @@
 """The forms of SQL and how runs follow them, as data: the page `docs/forms.md` is made of it.
 
-The rules themselves are in keyed_rules.py, linear_rules.py, lineage_rules.py and stages.py.
+The rules themselves are in `scripts/headwaters/analysis`.
 """
 
 from __future__ import annotations
@@ -366,7 +366,7 @@ LOOKUPS: list[SqlForm] = [
 _INTRODUCTION = """# Forms of SQL
 
 For authors of models: the SQL that `auto` follows, how, and why.
-The text is generated from `scripts/headwaters/analysis/catalogue.py`; a test derives each example.
+The text is generated from `tests/python/analysis/catalogue.py`; a test derives each example.
 [What is proven from the SQL](analysis.md) has the rules in full.
 
 | a run computes | from |
