@@ -62,7 +62,7 @@ class PredictedCost:
 class ExplainedRun:
     """The next run of a model.
 
-    `action` is that of headwaters.runs.planned_runs, or `follow`: the model has no changes before
+    `action` is that of headwaters.report.planned_runs, or `follow`: the model has no changes before
     the runs of the models in `after`. `changed_rows` counts the rows of the inputs' pending commits
     at most, and `table_rows` those of the model's table. `may_replace`: Spark decides between the
     action and a replacement.

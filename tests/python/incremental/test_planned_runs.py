@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from headwaters.report.log_session import LogSession, LogTables
+from headwaters.report.planned_runs import PendingChanges, PlannedRun, planned_run
 from headwaters.runs.inputs import inputs_of, with_inputs
 from headwaters.runs.layout import layout_note
-from headwaters.runs.log_session import LogSession, LogTables
 from headwaters.runs.model import Model
 from headwaters.runs.pinned_inputs import pinned
-from headwaters.runs.planned_runs import PendingChanges, PlannedRun, planned_run
 from headwaters.runs.settling import settle
 from headwaters.runs.state import state_properties
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from multiprocessing.context import SpawnContext
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.base.meta import available
 from dbt.adapters.contracts.connection import AdapterResponse
@@ -72,9 +72,11 @@ from headwaters.tables import (
     vars_and_targets,
     versions,
 )
-from headwaters.tables.erasure_run import Erasure, read_value
 from headwaters.tables.properties import is_redacted
 from headwaters.tables.setting_types import is_empty
+
+if TYPE_CHECKING:
+    from headwaters.tables.erasure_run import Erasure
 
 # The package of our macros: scripts/dbt/include/headwaters/dbt_project.yml.
 PACKAGE = "dbt_headwaters"
@@ -625,6 +627,8 @@ class HeadwatersAdapter(SparkAdapter):
 
         See headwaters/tables/erasure_run.py. `name` is the column or kind that the user named.
         """
+        from headwaters.tables.erasure_run import Erasure, read_value  # no run needs it
+
         with dbt_errors():
             value = read_value(given, name, Path.cwd())
         spark, config = dbt_compat.spark_session(self.connections), self.config

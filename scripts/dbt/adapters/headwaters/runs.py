@@ -20,17 +20,15 @@ from headwaters.platform.fields import text_of
 from headwaters.platform.nodes import place_of
 from headwaters.platform.problems import Problem
 from headwaters.platform.spark_version import VIEW_INSTEAD_OF_TABLE, decides_rows
-from headwaters.runs import explaining, run
+from headwaters.runs import run
 from headwaters.runs.change_set_cache import ChangeSetCache
 from headwaters.runs.checks import Unproven, check_model
 from headwaters.runs.client_rows import ClientRows
 from headwaters.runs.comparing import differences_sql
 from headwaters.runs.foreign_tables import loss_of
 from headwaters.runs.inputs import at_versions, input_sql, inputs_of, marked, without_versions
-from headwaters.runs.log_session import LogSession, LogTables
 from headwaters.runs.model import Model
 from headwaters.runs.pinned_inputs import pinned
-from headwaters.runs.planned_runs import planned_run
 from headwaters.runs.proving import prove
 from headwaters.runs.session import Connection, Macros
 from headwaters.runs.settling import SettledModel, settle
@@ -375,6 +373,8 @@ class Runs:
     @raises_dbt_errors
     def explain(self, context: Context, node: Mapping[str, Any], relation: Any) -> str:
         """Explain the next run of a model and the reasons for it, in lines."""
+        from headwaters.runs import explaining  # no run needs it
+
         if node["language"] == "python":
             return explaining.explain_python(node)
         session = DbtSession(self._adapter, context)
@@ -387,6 +387,9 @@ class Runs:
 
         Runs no statement.
         """
+        from headwaters.report.log_session import LogSession, LogTables  # no run needs them
+        from headwaters.report.planned_runs import planned_run
+
         logs = LogTables({name: Path(folder) for name, folder in tables.items()})
         given = self._adapter.config.credentials.server_side_parameters
         settings = {name: text_of(value) for name, value in given.items() if decides_rows(name)}

@@ -10,11 +10,11 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from headwaters.analysis import without_format
 from headwaters.platform.errors import UserError, first_line
+from headwaters.report.log_session import LogSession, Unknown
 from headwaters.runs import decisions as deciding
 from headwaters.runs.checks import Unproven
 from headwaters.runs.foreign_tables import is_of_model
 from headwaters.runs.inputs import inputs_of, with_inputs
-from headwaters.runs.log_session import LogSession, Unknown
 from headwaters.runs.model import Model
 from headwaters.runs.pinned_inputs import pinned
 from headwaters.runs.plan import Plan
