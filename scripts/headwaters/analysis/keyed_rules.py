@@ -24,8 +24,8 @@ from headwaters.analysis.relations import (
     Input,
     Operator,
     Relation,
+    Rules,
     Side,
-    Weight,
     new_column,
 )
 
@@ -77,7 +77,7 @@ def refuse_incomparable(name: str, type: str | None) -> None:
         raise Refused("HW_NOT_COMPARABLE", name, None, f"{reason}: it is no key", remedy)
 
 
-class KeyedRules:
+class KeyedRules(Rules[KeyedFact]):
     """The rule book; `key` are the parts of the model's key, in order."""
 
     def __init__(
@@ -206,14 +206,6 @@ class KeyedRules:
         if keys is None:
             _refuse(node, "an aggregate over all rows, of every key", _SPANS)
         return self._within(fact, {key.id for key in keys}, node, "GROUP BY lacks")
-
-    def aggregated(self, name: str, weight: Weight, is_plain: bool, node: exp.Expr) -> Weight:
-        """Take any aggregate over the rows of a group."""
-        return Weight.PLAIN
-
-    def having(self, relation: Relation[KeyedFact], node: exp.Expr) -> KeyedFact:
-        """Take any condition."""
-        return relation.followed_fact
 
     def windowed(
         self, relation: Relation[KeyedFact], partition: Sequence[Column], node: exp.Expr

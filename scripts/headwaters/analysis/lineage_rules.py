@@ -29,8 +29,8 @@ from headwaters.analysis.relations import (
     Input,
     Operator,
     Relation,
+    Rules,
     Side,
-    Weight,
 )
 from headwaters.analysis.safe_expressions import kind_of
 from headwaters.analysis.scopes import is_grouped
@@ -109,7 +109,7 @@ def _refuse(node: exp.Expr, reason: str) -> NoReturn:
 
 
 @dataclass
-class TracedRules:
+class TracedRules(Rules[TracedFact]):
     """The rule book. The result must have the tokens `required`; `read` are the inputs.
 
     With `nulls`, outer joins are traced by columns of the optional side, too, which doubles the
@@ -270,14 +270,6 @@ class TracedRules:
         ids = {key.id for key in keys or []}
         return self._kept(relation, ids, node, _NO_GROUP)
 
-    def aggregated(self, name: str, weight: Weight, is_plain: bool, node: exp.Expr) -> Weight:
-        """Take any aggregate over the rows of a group."""
-        return Weight.PLAIN
-
-    def having(self, relation: Relation[TracedFact], node: exp.Expr) -> TracedFact:
-        """Take any condition, because a group depends on its own rows."""
-        return relation.followed_fact
-
     def windowed(
         self, relation: Relation[TracedFact], partition: Sequence[Column], node: exp.Expr
     ) -> TracedFact:
@@ -412,9 +404,6 @@ class TracedRules:
             tokens=frozenset[int]().union(*(self._token() for _ in fact.tokens)),
             others=frozenset(map(number, fact.others)),
         )
-
-    def either(self, relation: Relation[TracedFact], ids: Sequence[int]) -> None:
-        """Return None: coalesced columns are not traced."""
 
     def correlated(
         self,

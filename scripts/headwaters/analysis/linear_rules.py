@@ -22,6 +22,7 @@ from headwaters.analysis.relations import (
     Input,
     Operator,
     Relation,
+    Rules,
     Side,
     Weight,
 )
@@ -53,7 +54,7 @@ def refuse(code: str, node: exp.Expr, reason: str, remedy: str = _KEYS) -> NoRet
     raise dialect.refused(node, code, reason, remedy)
 
 
-class LinearRules:
+class LinearRules(Rules[Linear]):
     """The rule book of linear models, and with `sums` of `signed_sum`."""
 
     def __init__(self, sums: bool = False) -> None:
@@ -143,16 +144,9 @@ class LinearRules:
         """Refuse windows."""
         refuse("HW_NOT_LINEAR", node, "a window looks at other rows of the input")
 
-    def chosen(self, relation: Relation[Linear], name: str) -> None:
-        """Return None: a run computes single rows."""
-
     def distinct(self, relation: Relation[Linear], node: exp.Expr) -> NoReturn:
         """Refuse DISTINCT: a row stays as long as one of its equals does."""
         refuse("HW_NOT_LINEAR", node, "distinct rows: whether a row stays depends on its equals")
-
-    def projected(self, relation: Relation[Linear], node: exp.Expr) -> Linear:
-        """Take any select list."""
-        return relation.followed_fact
 
     def limited(self, relation: Relation[Linear], node: exp.Expr) -> NoReturn:
         """Refuse limits."""
@@ -198,19 +192,6 @@ class LinearRules:
     def renumbered(self, fact: Linear, number: Callable[[int], int]) -> Linear:
         """Return the fact, which contains no ids."""
         return fact
-
-    def either(self, relation: Relation[Linear], ids: Sequence[int]) -> None:
-        """Return None: coalesced columns play no part here."""
-
-    def correlated(
-        self,
-        outer: Relation[Linear],
-        inner: Relation[Linear],
-        equal: Sequence[Equal],
-        node: exp.Expr,
-    ) -> Linear:
-        """Return the fact unchanged."""
-        return inner.followed_fact
 
 
 def check_columns(relation: Relation[Linear], node: exp.Expr, keys: Sequence[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -161,12 +162,15 @@ class Rules(Protocol[F]):
     one side may be constant; in `nested` and `correlated`, the outer relation may be.
     """
 
+    @abstractmethod
     def base(self, source: Input, relation: Relation[F]) -> F | None:
         """Return the fact of an input; None if the rule book does not follow it."""
 
+    @abstractmethod
     def filtered(self, relation: Relation[F], equal: Sequence[Equal], node: exp.Expr) -> F:
         """Apply WHERE; `equal` are its equalities."""
 
+    @abstractmethod
     def joined(
         self,
         side: Side,
@@ -177,15 +181,19 @@ class Rules(Protocol[F]):
     ) -> F:
         """Apply a join; `equal` are conjuncts of its condition."""
 
+    @abstractmethod
     def grouped(self, relation: Relation[F], keys: Sequence[Column] | None, node: exp.Expr) -> F:
         """Apply GROUP BY these columns; None is one group of all rows."""
 
     def aggregated(self, name: str, weight: Weight, is_plain: bool, node: exp.Expr) -> Weight:
         """Return the weight of an aggregate; `is_plain` means without DISTINCT or FILTER."""
+        return Weight.PLAIN
 
     def having(self, relation: Relation[F], node: exp.Expr) -> F:
-        """Apply a filter over groups."""
+        """Apply a filter over groups; a group depends on its own rows."""
+        return relation.followed_fact
 
+    @abstractmethod
     def windowed(self, relation: Relation[F], partition: Sequence[Column], node: exp.Expr) -> F:
         """Apply a window that is partitioned by these columns."""
 
@@ -195,16 +203,21 @@ class Rules(Protocol[F]):
         It may if a run computes all rows that depend on the choice, or none of them. `name` is the
         function, or limit.
         """
+        return None
 
+    @abstractmethod
     def distinct(self, relation: Relation[F], node: exp.Expr) -> F:
         """Apply DISTINCT."""
 
     def projected(self, relation: Relation[F], node: exp.Expr) -> F:
         """Apply a select list; `relation` already has the new columns."""
+        return relation.followed_fact
 
+    @abstractmethod
     def limited(self, relation: Relation[F], node: exp.Expr) -> F:
         """Apply LIMIT or OFFSET."""
 
+    @abstractmethod
     def united(
         self,
         operator: Operator,
@@ -215,6 +228,7 @@ class Rules(Protocol[F]):
     ) -> F:
         """Apply a set operation; `columns` are its output, in the order of both sides."""
 
+    @abstractmethod
     def nested(
         self,
         outer: Relation[F],
@@ -228,16 +242,19 @@ class Rules(Protocol[F]):
         IN looks for `tested` in its columns, in order; None stands for other expressions.
         """
 
+    @abstractmethod
     def renumbered(self, fact: F, number: Callable[[int], int]) -> F:
         """Return the fact of the same relation with other ids."""
 
     def either(self, relation: Relation[F], ids: Sequence[int]) -> int | None:
         """Return the id of the `coalesce` of these columns, if a full join knows it."""
+        return None
 
     def correlated(
         self, outer: Relation[F], inner: Relation[F], equal: Sequence[Equal], node: exp.Expr
     ) -> F:
         """Apply WHERE of a subquery that compares its columns (right) with outer ones (left)."""
+        return inner.followed_fact
 
 
 @runtime_checkable

@@ -15,8 +15,8 @@ from headwaters.analysis.relations import (
     Input,
     Operator,
     Relation,
+    Rules,
     Side,
-    Weight,
     new_column,
 )
 from headwaters.analysis.scopes import Names
@@ -95,7 +95,7 @@ class TracingReader(Reader[Trace]):
         return relation
 
 
-class Tracing:
+class Tracing(Rules[Trace]):
     """The rule book that allows everything."""
 
     def __init__(self, follows_ties: bool = False) -> None:
@@ -141,14 +141,6 @@ class Tracing:
         self._group(relation, keys or ())
         return relation.followed_fact
 
-    def aggregated(self, name: str, weight: Weight, is_plain: bool, node: exp.Expr) -> Weight:
-        """Return the weight of an aggregate; `is_plain` means without DISTINCT or FILTER."""
-        return Weight.PLAIN
-
-    def having(self, relation: Relation[Trace], node: exp.Expr) -> Trace:
-        """Apply a filter over groups."""
-        return relation.followed_fact
-
     def windowed(
         self, relation: Relation[Trace], partition: Sequence[Column], node: exp.Expr
     ) -> Trace:
@@ -163,10 +155,6 @@ class Tracing:
     def distinct(self, relation: Relation[Trace], node: exp.Expr) -> Trace:
         """Apply DISTINCT."""
         self._group(relation, relation.columns)
-        return relation.followed_fact
-
-    def projected(self, relation: Relation[Trace], node: exp.Expr) -> Trace:
-        """Apply a select list; `relation` already has the new columns."""
         return relation.followed_fact
 
     def limited(self, relation: Relation[Trace], node: exp.Expr) -> Trace:
