@@ -103,7 +103,7 @@
 
 {#- Returns the query of a snapshot with the rows as its table has them: an empty text in a partition column is NULL. -#}
 {% macro hw_snapshot_sql(sql) %}
-    {{ return(hw_as_stored(adapter.stock.without_end(sql), {'partition_by': config.get('partition_by') or none})) }}
+    {{ return(adapter.analysis.as_stored(adapter.stock.without_end(sql), config.get('partition_by') or none)) }}
 {% endmacro %}
 
 

@@ -22,7 +22,8 @@ typeof(any_value({{ name }})) as type_{{ loop.index }}
 
 {#- Casts a value to text. Moments are in UTC, because an hour may occur twice in the session's time zone. -#}
 {% macro hw_as_text(value) %}
-    {{ return("if(typeof(" ~ value ~ ") like 'timestamp%', " ~ hw_moment_as_text(value) ~ ', cast(' ~ value ~ ' as string))') }}
+    {%- set moment = adapter.analysis.moment_as_text(value) -%}
+    {{ return("if(typeof(" ~ value ~ ") like 'timestamp%', " ~ moment ~ ', cast(' ~ value ~ ' as string))') }}
 {% endmacro %}
 
 

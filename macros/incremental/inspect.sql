@@ -17,14 +17,6 @@ count_if(_operation = 'delete') as deleted,
 from {{ stage }}
 {%- endmacro %}
 
-{#- Counts the rows of a table, and those of each of its inputs. Delta counts without reading rows. -#}
-{% macro hw_size_sql(target, inputs) -%}
-select (select count(*) from {{ target }}) as present
-{%- for input in inputs %},
-(select count(*) from {{ input }}) as read_{{ loop.index }}
-{%- endfor %}
-{%- endmacro %}
-
 
 {#- Counts the keys that look new within the bounds but are in the target beyond them. -#}
 {% macro hw_misplaced_keys_sql(target, stage, keys, within, beyond) -%}

@@ -70,7 +70,7 @@
     {%- set stage = hw_staging_relation(target) -%}
     {%- if write.partitions -%}
         {#- MERGE compares the batch with the table, and the table has NULL for an empty text in a partition column. -#}
-        {%- set sql = hw_as_stored(adapter.stock.without_end(sql), {'partition_by': write.partitions}) -%}
+        {%- set sql = adapter.analysis.as_stored(adapter.stock.without_end(sql), write.partitions) -%}
     {%- endif -%}
     {%- do hw_create_staging_table(stage, sql) -%}
     {%- do hw_reconcile_table(target, detail) -%}

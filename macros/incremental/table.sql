@@ -29,5 +29,5 @@
 {#- Returns the query of the model's rows. A Python model runs first. -#}
 {% macro hw_model_sql() %}
     {%- set rows_sql = adapter.python_rows(model, compiled_code) if model.language == 'python' else compiled_code -%}
-    {{ return(hw_with_kept_partitions(rows_sql, config)) }}
+    {{ return(adapter.stock.with_kept_partitions(rows_sql, config)) }}
 {% endmacro %}

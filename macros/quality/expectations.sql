@@ -4,25 +4,6 @@
 {% endmacro %}
 
 
-{#- Returns the model's SQL without the rows that an expectation drops, as if the model had this filter. -#}
-{% macro hw_kept_sql(sql, config) %}
-    {%- set kept = hw_expectations_met(hw_expectations_that(config, 'drop')) -%}
-    {{ return('select * from (\n' ~ sql ~ '\n) where ' ~ kept if kept else sql) }}
-{% endmacro %}
-
-
-{% macro hw_expectations_met(rules) %}
-    {%- set conditions = [] -%}
-    {%- for rule in rules -%}{%- do conditions.append(hw_is_met(rule)) -%}{%- endfor -%}
-    {{ return(conditions | join(' and ')) }}
-{% endmacro %}
-
-
-{% macro hw_is_met(rule) %}
-    {{ return('coalesce(' ~ hw_ended(rule.expression) ~ ', false)') }}
-{% endmacro %}
-
-
 {#- Evaluates the expectations on the rows to be written. `stage`: a table with the columns of the target and `_operation`; `unfiltered`:
     the SQL of such a table with the rows to be dropped. Returns a text for the run's message, such as `; positive: 2 of 10 rows (warn)`, or
     '' if all rows meet all expectations. If a rule fails, drops the staging table and raises. -#}
@@ -67,7 +48,7 @@
             where invocation_id = {{ hw_literal(invocation_id) }} and array_contains(expectations, {{ hw_literal(rule.name) }})
         )
         {%- else -%}
-        count_if(_operation <> 'delete' and not {{ hw_is_met(rule) }})
+        count_if(_operation <> 'delete' and not {{ adapter.analysis.is_met(rule) }})
         {%- endif %} as broken_{{ loop.index }}
         {%- endfor %}
     from {{ stage }}
@@ -96,7 +77,7 @@
 {% macro hw_count_failing_sql(rows, rules) -%}
     select
         {% for rule in rules -%}
-        count_if(not {{ hw_is_met(rule) }}) as broken_{{ loop.index }}{{ ', ' if not loop.last }}
+        count_if(not {{ adapter.analysis.is_met(rule) }}) as broken_{{ loop.index }}{{ ', ' if not loop.last }}
         {%- endfor %}
     from {{ rows }}
 {%- endmacro %}
@@ -153,12 +134,12 @@
         current_timestamp() as at,
         array_compact(array(
             {%- for rule in rules %}
-            if({{ hw_is_met(rule) }}, null, {{ hw_literal(rule.name) }}){{ ',' if not loop.last }}
+            if({{ adapter.analysis.is_met(rule) }}, null, {{ hw_literal(rule.name) }}){{ ',' if not loop.last }}
             {%- endfor %}
         )) as expectations,
         to_json(struct(* except (_operation))) as record,
         {{ hw_literal(invocation_id) }} as invocation_id
     from (
 {{ unfiltered }}
-    ) where _operation <> 'delete' and not ({{ hw_expectations_met(rules) }})
+    ) where _operation <> 'delete' and not ({{ adapter.analysis.all_met(rules) }})
 {%- endmacro %}

@@ -18,12 +18,3 @@
 {% macro hw_utc(milliseconds) %}
     {{ return(modules.datetime.datetime.fromtimestamp(milliseconds / 1000, modules.pytz.utc).strftime('%Y-%m-%d %H:%M UTC')) }}
 {% endmacro %}
-
-
-{#- Converts a time to milliseconds since 1970. A value of another type is allowed if its result is not used, since Spark checks types
-    before it chooses. -#}
-{% macro hw_moment_as_text(value) %}
-    {%- set moment = "'yyyy-MM-dd HH:mm:ss.SSSSSS'" -%}
-    {{ return("get_json_object(to_json(named_struct('v', " ~ value ~ "), map('timeZone', 'UTC', 'timestampFormat', " ~ moment
-        ~ ", 'timestampNTZFormat', " ~ moment ~ ")), '$.v')") }}
-{% endmacro %}

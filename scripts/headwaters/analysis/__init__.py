@@ -6,7 +6,8 @@
 - the origins of columns: `origins_of`;
 - parts of a compiled query: `tokens`, `prepared`, `relations_in`, `called`, `weight_column`;
 - parts of a nested type: `parts_of_type`;
-- declarations: strategies and expectations.
+- declarations: strategies and expectations;
+- the rows that a run writes: `as_stored`, `kept_sql`, `is_met`.
 
 Names that need the parser are resolved at first use: importing it takes an eighth of a second, and
 most runs prove nothing.
@@ -48,6 +49,14 @@ from headwaters.analysis.strategies import STRATEGIES as STRATEGIES
 from headwaters.analysis.strategies import StrategyFacts as StrategyFacts
 from headwaters.analysis.strategies import strategy_names as strategy_names
 from headwaters.analysis.strategies import strategy_of as strategy_of
+from headwaters.analysis.written_rows import all_met as all_met
+from headwaters.analysis.written_rows import as_stored as as_stored
+from headwaters.analysis.written_rows import is_met as is_met
+from headwaters.analysis.written_rows import kept_if as kept_if
+from headwaters.analysis.written_rows import kept_sql as kept_sql
+from headwaters.analysis.written_rows import moment_as_text as moment_as_text
+from headwaters.analysis.written_rows import stored_value as stored_value
+from headwaters.analysis.written_rows import with_kept_partitions as with_kept_partitions
 
 if TYPE_CHECKING:
     from headwaters.analysis.column_origins import origins_of as origins_of

@@ -19,6 +19,7 @@ from headwaters.analysis.sql_text import line_in
 from headwaters.analysis.stages import Stage
 from headwaters.analysis.strategies import strategy_of
 from headwaters.analysis.unreadable import unlisted
+from headwaters.analysis.written_rows import kept_if, without_stored
 from headwaters.platform.nodes import Config, Node, as_tuple, table_name
 from headwaters.platform.problems import Problem
 from headwaters.platform.spark_version import CHANGING_FUNCTIONS, STABLE_IN_QUERIES
@@ -214,12 +215,9 @@ def _unused_function(sql: str, config: Config, functions: Mapping[str, str]) -> 
 
 
 def _kept(sql: str, config: Config) -> str:
-    """Return the SQL without the rows that expectations drop, as the macro hw_kept_sql writes it.
-
-    The line numbers stay those of the SQL.
-    """
-    met = [f"coalesce({it.expression}, false)" for it in expectations_of(config) if it.drops]
-    return f"select * from ({sql}\n) where {' and '.join(met)}" if met else sql
+    """Return the SQL without the rows that expectations drop; its lines keep their numbers."""
+    condition = kept_if(config)
+    return f"select * from ({sql}\n) where {condition}" if condition else sql
 
 
 def _leads(derived: Derivation | Stage) -> dict[str, Any] | None:
@@ -373,17 +371,11 @@ _NAMING = ("partition_by", "cluster_by", "prune_by", "latest_by")
 
 
 def _without_stored(sql: str, config: Config) -> str:
-    """Return the SQL without the wrapper of the macro hw_as_stored.
-
-    The wrapper changes the partition columns alone.
-    """
-    if not as_tuple(config.get("partition_by")):
-        return sql
-    before, found, _ = sql.rpartition("\n) |> set ")
-    start = "select * from (\n"
-    if not found or not before.startswith(start):
+    """Return the SQL before the run gave its partition columns their stored form."""
+    query = without_stored(sql) if as_tuple(config.get("partition_by")) else sql
+    if query is None:
         raise query_change.Rebuild("the query is not understood")
-    return before.removeprefix(start)
+    return query
 
 
 def keeps_meaning(sql: str, inputs: Sequence[Mapping[str, Any]], added: Sequence[str]) -> bool:

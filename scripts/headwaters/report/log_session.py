@@ -24,10 +24,6 @@ from headwaters.tables import delta_log
 from headwaters.tables.commits import Commit
 from headwaters.tables.delta_log import State
 
-# The macros of a plan that only write SQL.
-_PURE = {
-    *("hw_as_stored", "hw_kept_sql", "hw_expectations_met", "hw_size_sql"),
-}
 _TABLE = r"((?:`[^`]+`|[^\s`()]+)(?:\.(?:`[^`]+`|[^\s`()]+))?)"
 _ROWS = re.compile(
     rf"select \* from (\(select \*, 1 as _weight from )?{_TABLE}(?: version as of (\d+))?\)?"
@@ -240,7 +236,6 @@ class LogSession:
         self,
         tables: LogTables,
         graph: Mapping[str, Any],
-        pure_macros: Macros,
         config_of: Callable[[Node], Config],
         noted_sql: str | None = None,
         settings: Mapping[str, str] | None = None,
@@ -251,7 +246,7 @@ class LogSession:
         the profile sets.
         """
         self.tables, self.graph = tables, graph
-        self._pure_macros, self._config_of = pure_macros, config_of
+        self._config_of = config_of
         self._noted_sql, self._settings = noted_sql, settings or {}
         self.connection: Connection = LogConnection(self)
         self.macros: Macros = self._call
@@ -259,7 +254,7 @@ class LogSession:
         self.warnings: list[str] = []
 
     def _call(self, name: str, *arguments: object) -> Any:
-        """Call a macro that only writes SQL, or return the logs' answer to one that asks Spark."""
+        """Return the logs' answer to a macro that asks Spark. Raises Unknown if they have none."""
         if name == "hw_columns_around":
             return self._columns_around(*arguments)
         if name == "hw_feed_sql":
@@ -267,9 +262,7 @@ class LogSession:
             return f"feed of {source} from {after} to {to}"
         if name == "get_column_schema_from_query":
             return []  # a view has the columns of its query when dbt has created it
-        if name not in _PURE:
-            raise Unknown("an answer of Spark")
-        return self._pure_macros(name, *arguments)
+        raise Unknown("an answer of Spark")
 
     def _columns_around(self, source: Any, replaced: Any, further: Any = ()) -> dict[int, str]:
         versions = [*further, *(one for version in replaced for one in (version - 1, version))]

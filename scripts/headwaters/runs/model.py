@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from headwaters.analysis import StrategyFacts, expectations_of, prepared, strategy_of
+from headwaters.analysis import (
+    StrategyFacts,
+    as_stored,
+    expectations_of,
+    kept_sql,
+    prepared,
+    strategy_of,
+)
 from headwaters.platform.nodes import as_tuple
 from headwaters.platform.sql import identifier
 from headwaters.runs import change_set_cache
@@ -168,10 +175,8 @@ def followed_sql(session: Session, code: str, config: Config, kept: bool = True)
     partition columns have their stored values. If `kept`, it omits the rows that the expectations
     drop.
     """
-    sql = str(session.macros("hw_as_stored", prepared(code), config))
-    if kept:
-        sql = str(session.macros("hw_kept_sql", sql, config))
-    return with_one_version_each(sql)
+    sql = as_stored(prepared(code), config.get("partition_by"))
+    return with_one_version_each(kept_sql(sql, config) if kept else sql)
 
 
 def names_in(config: Config, setting: str) -> list[str]:

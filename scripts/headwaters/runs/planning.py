@@ -235,8 +235,11 @@ def _with_size(model: Model, plan: Plan) -> Plan:
     sources = {spec["source"]: spec for spec in plan.inputs}
     if plan.size and plan.size.inputs.keys() == sources.keys():
         return plan
-    inputs = [input_sql(spec) for spec in sources.values()]
-    row = model.session.connection.fetch(model.session.macros("hw_size_sql", model.target, inputs))
+    tables = {"present": str(model.target)}
+    tables |= {f"read_{n}": input_sql(spec) for n, spec in enumerate(sources.values(), 1)}
+    # Delta counts without reading rows
+    counted = [f"(select count(*) from {table}) as {name}" for name, table in tables.items()]
+    row = model.session.connection.fetch("select " + ",\n".join(counted))
     counts = {source: int(row[0][f"read_{number}"]) for number, source in enumerate(sources, 1)}
     return replace(plan, size=deciding.Size(counts, int(row[0]["present"])))
 

@@ -13,6 +13,8 @@ from typing import Any
 
 from headwaters.analysis import (
     expectations_of,
+    kept_if,
+    kept_sql,
     noted_proof,
     parts_of,
     prepared,
@@ -141,16 +143,14 @@ def _derivation(
     sql = prepared(neutral)
     inputs, graph = inputs_of(sql), session.graph
     functions = session.fingerprint(sql)["functions"]
-    expectations = expectations_of(config)
-    dropped = [rule for rule in expectations if rule.on_failure == "drop"]
     what = [
         neutral,
         names_in(config, "unique_key"),
         config.get("allow_nondeterministic"),
-        [config.get("on_ties"), bool(expectations)],
+        [config.get("on_ties"), bool(expectations_of(config))],
         noted_proof({}, inputs, graph),
         functions,
-        session.macros("hw_expectations_met", dropped),
+        kept_if(config),
     ]
     of = digest(json.dumps(what))
     noted = _mapping(properties.get("headwaters.proof"))
@@ -169,8 +169,7 @@ def _derivation(
     if not isinstance(derived, dict):
         raise unproven(derived, where)
     if derived["unread"]:
-        kept = str(session.macros("hw_kept_sql", neutral, config))
-        problem = session.problem_of_unread(kept, inputs)
+        problem = session.problem_of_unread(kept_sql(neutral, config), inputs)
         if problem:
             raise unproven(problem, where)
     return derived | {"of": of}

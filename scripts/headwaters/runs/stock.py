@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from headwaters import analysis
 from headwaters.analysis import tokens
 from headwaters.platform.delta_version import (
     DEFAULT,
@@ -207,6 +208,12 @@ def without_end(sql: str) -> str:
     while kept and (kept[-1].kind in ("blank", "comment") or kept[-1].word == ";"):
         kept.pop()
     return "".join(token.text for token in kept)
+
+
+def with_kept_partitions(sql: str, config: Config) -> str:
+    """Return the query of a table, which fails at a partition value that Delta cannot keep."""
+    partition_by = config.get("partition_by") if config.get("file_format") == "delta" else None
+    return analysis.with_kept_partitions(without_end(sql), partition_by) if partition_by else sql
 
 
 def _columns(

@@ -128,7 +128,6 @@ class MadeLake:
         return LogSession(
             LogTables(folders),
             self.graph,
-            macros,
             lambda node: dict(node["config"]),
             noted_sql,
             self.settings,
@@ -164,18 +163,6 @@ class MadeLake:
         state = self.session().tables.state(str(target))
         noted = state.properties.get("headwaters.sql") if state else None
         return planned_run(self.session(noted), node, target, sql)
-
-
-def macros(name: str, *arguments: Any) -> str:
-    """Write the SQL of the macros of a plan, as short as it may be."""
-    if name in ("hw_as_stored", "hw_kept_sql"):
-        return str(arguments[0])
-    if name == "hw_size_sql":
-        target, inputs = arguments
-        counts = [f"(select count(*) from {target}) as present"]
-        counts += [f"(select count(*) from {one}) as read_{n}" for n, one in enumerate(inputs, 1)]
-        return "select " + ",\n".join(counts)
-    return f"/* {name} */"
 
 
 def options_of(spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -127,8 +127,6 @@ class FakeSession:
     # --- macros
 
     def _macro(self, name: str, *arguments: Any) -> Any:
-        if name in ("hw_as_stored", "hw_kept_sql"):
-            return arguments[0]
         if name in ("hw_comment_of_model", "hw_reconcile_table"):
             return None
         if name == "hw_drop_other_checks":
@@ -166,7 +164,7 @@ class FakeSession:
             return []
         if isinstance(sql, Sql):
             return self._statement(sql)
-        return [Row(count=100, held="t", given="t")]
+        return [Row(count=100, held="t", given="t", read_1=1_000_000, present=100)]
 
     def properties(self, table: object) -> Mapping[str, str]:
         self._step(f"show tblproperties {table}")
@@ -229,8 +227,6 @@ class FakeSession:
     def _answer(self, name: str) -> Sequence[Any]:
         if name in ("hw_crowded_keys_sql", "hw_examples_of_keys_sql"):
             return []
-        if name == "hw_size_sql":
-            return [Row(read_1=1_000_000, present=100)]
         looks = self.looks
         changed = looks["updated"] + looks["deleted"]
         bounds = {"least_1": "1", "greatest_1": "9", "whole_1": True, "nulls_1": 0}

@@ -406,7 +406,6 @@ class Runs:
             session = LogSession(
                 tables=logs,
                 graph=graph,
-                pure_macros=DbtMacros(context),
                 config_of=functools.partial(typed_config, project),
                 noted_sql=state.properties.get("headwaters.sql") if state else None,
                 settings=settings,

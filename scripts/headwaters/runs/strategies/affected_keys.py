@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from headwaters.analysis import stored_value
 from headwaters.platform.errors import UserError
 from headwaters.platform.sql import identifier
 from headwaters.runs import bounds as bounding
@@ -113,7 +114,7 @@ class AffectedKeys(Keyed):
         self, sql: str, inputs: Sequence[Spec], spec: Spec, sample: DbtRelation, rows: str
     ) -> str:
         """Return the SQL over some rows of a sample, with their keys."""
-        columns = key_columns(self.sql, spec, "_input")
+        columns = key_columns(spec, "_input")
         keys = str(self.sql("hw_keys_of_sample_sql", columns, sample, rows))
         side = super().side_sql(sql, inputs, spec, sample, rows)
         restricted = of_keys_sql(self.sql, side, inputs, f"{keys} as _touched")
@@ -140,7 +141,7 @@ class AffectedKeys(Keyed):
         """
         affected = affected_inputs(work.plan.inputs)
         others = [
-            f"select {key_columns(self.sql, spec, '_keyed')} from {input_sql(spec)} as _keyed"
+            f"select {key_columns(spec, '_keyed')} from {input_sql(spec)} as _keyed"
             for spec in affected
             if not spec.get("via")
         ]
@@ -208,7 +209,7 @@ class LedKeys(Keyed):
         for name in leads["key"]:
             value = identifier(name)
             if name in stored:
-                value = f"{self.sql('hw_as_stored_value', value)} as {value}"
+                value = f"{stored_value(value)} as {value}"
             names.append(value)
         ranges = work.plan.ranges
         queries = [
@@ -267,21 +268,20 @@ def unaffected_key_text(target: DbtRelation, key: Sequence[str]) -> str:
     )
 
 
-def key_columns(macros: Macros, spec: Spec, alias: str) -> str:
+def key_columns(spec: Spec, alias: str) -> str:
     """Return an input's key under the names of the model's columns."""
     return ", ".join(
-        f"{key_value(macros, spec, name, alias)} as {identifier(name)}"
-        for name in in_order(spec["key"])
+        f"{key_value(spec, name, alias)} as {identifier(name)}" for name in in_order(spec["key"])
     )
 
 
-def key_value(macros: Macros, spec: Spec, name: str, alias: str) -> str:
+def key_value(spec: Spec, name: str, alias: str) -> str:
     """Return one column of the key, in the form of the model's table.
 
     Inputs without `stored` are those of a model that is not planned.
     """
     value = f"{alias}.{identifier(spec['key'][name])}"
-    return str(macros("hw_as_stored_value", value)) if name in spec.get("stored", []) else value
+    return stored_value(value) if name in spec.get("stored", []) else value
 
 
 def keys_of_rows_sql(
@@ -292,7 +292,7 @@ def keys_of_rows_sql(
     `few`: Spark broadcasts the rows, because they are few.
     """
     if not spec.get("via"):
-        return f"select {key_columns(macros, spec, '_rows')} from {rows} as _rows"
+        return f"select {key_columns(spec, '_rows')} from {rows} as _rows"
     via = _via(spec, affected)
     pairs = _equals_via(spec, "_rows")
     led = macros("hw_rows_of_via_sql", rows, input_sql(via), pairs, few)
@@ -331,7 +331,7 @@ def input_of_keys_sql(
         []
         if bounding.lists_all(known)
         else [
-            f"{key_value(macros, spec, name, '_input')} <=> _touched.{identifier(name)}"
+            f"{key_value(spec, name, '_input')} <=> _touched.{identifier(name)}"
             for name in spec["key"]
         ]
     )

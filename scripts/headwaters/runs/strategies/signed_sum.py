@@ -13,7 +13,7 @@ from typing import Any
 
 from headwaters.analysis import weight_column
 from headwaters.platform.errors import UserError
-from headwaters.platform.sql import identifier
+from headwaters.platform.sql import ended, identifier
 from headwaters.runs.decisions import is_broadcast, is_worth_storing
 from headwaters.runs.inputs import Spec, followed, input_sql, with_inputs, without_rows
 from headwaters.runs.model import names_in, partitions_among, spelled
@@ -116,8 +116,7 @@ class SignedSum(Strategy):
     def _with_derived(self, sql: str) -> str:
         derived = self.settings.derived or {}
         columns = [
-            f"{self.sql('hw_ended', expression)} as {identifier(name)}"
-            for name, expression in derived.items()
+            f"{ended(expression)} as {identifier(name)}" for name, expression in derived.items()
         ]
         return str(self.sql("hw_with_columns_sql", sql, columns))
 
