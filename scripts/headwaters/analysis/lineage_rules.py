@@ -34,6 +34,7 @@ from headwaters.analysis.relations import (
 )
 from headwaters.analysis.safe_expressions import kind_of
 from headwaters.analysis.scopes import is_grouped
+from headwaters.platform.sql import identifier
 
 _numbers = itertools.count(1)
 # The alias of a part within a text; \x02 encloses ids of columns.
@@ -132,12 +133,12 @@ class TracedRules(Rules[TracedFact]):
     def base(self, source: Input, relation: Relation[TracedFact]) -> Traced:
         """Trace every column of an input, followed or not."""
         number = next(_numbers)
-        names = {c.id: f"\x01{number}\x01.{_quoted(c.name)}" for c in relation.columns}
-        parts = ((number, _quoted(f"hw_wide:{source.name}")),)
+        names = {c.id: f"\x01{number}\x01.{identifier(c.name)}" for c in relation.columns}
+        parts = ((number, identifier(f"hw_wide:{source.name}")),)
         if not source.is_followed:
             return Traced(parts, names)
         self.read.add(source.name)
-        lead = Lead(source.name, number, _quoted(f"hw_changed:{source.name}"))
+        lead = Lead(source.name, number, identifier(f"hw_changed:{source.name}"))
         return Traced(parts, names, leads=(lead,), tokens=self._token())
 
     def narrowed(self, relation: Relation[TracedFact], texts: Iterable[str]) -> TracedFact:
@@ -174,8 +175,8 @@ class TracedRules(Rules[TracedFact]):
         if isinstance(fact, OfRow) or content is None:
             return fact
         number = next(_numbers)
-        names = {id: f"\x01{number}\x01.{_quoted(f'c{n}')}" for n, id in enumerate(columns)}
-        listed = ", ".join(_quoted(f"c{n}") for n in range(len(columns)))
+        names = {id: f"\x01{number}\x01.{identifier(f'c{n}')}" for n, id in enumerate(columns)}
+        listed = ", ".join(identifier(f"c{n}") for n in range(len(columns)))
         part = number, f"{_VIEW}{content} \x01{number}\x01 as {listed}"
         return replace(fact, parts=(*fact.parts, part), names={**fact.names, **names})
 
@@ -439,7 +440,7 @@ class TracedRules(Rules[TracedFact]):
             for c in reversed(relation.columns)
             if c.id in fact.names
         }
-        selected = ", ".join(f"{texts[name.lower()]} as {_quoted(name)}" for name in key)
+        selected = ", ".join(f"{texts[name.lower()]} as {identifier(name)}" for name in key)
         found: dict[str, list[str]] = {}
         for lead in dict.fromkeys(fact.leads):
             found.setdefault(lead.input, []).append(_written(_select(selected, fact, lead)))
@@ -557,7 +558,7 @@ def _union(
 ) -> Traced:
     """Return the rows of all branches as one part, with texts for the columns of these ids."""
     number = next(_numbers)
-    columns = [_quoted(f"c{place}") for place in range(len(ids))]
+    columns = [identifier(f"c{place}") for place in range(len(ids))]
     lists = [
         ", ".join(f"{text} as {column}" for text, column in zip(texts, columns, strict=True))
         or "1 as c"
@@ -727,7 +728,3 @@ def _written(text: str) -> str:
     """Return the text with aliases numbered in order of appearance."""
     numbers: dict[str, int] = {}
     return _PART.sub(lambda found: f"hw_{numbers.setdefault(found[1], len(numbers) + 1)}", text)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -63,6 +63,7 @@ from headwaters.analysis.scopes import (
     sets_of,
 )
 from headwaters.platform.spark_version import ANY_AGGREGATES
+from headwaters.platform.sql import identifier
 
 # The prefix of a hidden query's name in the rest. Its columns are `hw_1`, `hw_2`, …
 STAGE = "hw_stage_"
@@ -307,7 +308,7 @@ class _Cutter:
         if stage is None:
             return False
         columns = [
-            f"{column} as {_quoted(name)}" if name is not None else column
+            f"{column} as {identifier(name)}" if name is not None else column
             for column, name in zip(own, names, strict=True)
         ]
         read = f"select {', '.join(columns)} from {self._named(stage)} as {_ALIAS}"
@@ -398,7 +399,7 @@ class _Cutter:
             return False
         stage, columns, edits = made
         for column in plain:
-            name = f" as {_quoted(column.name)}" if column.parent is query else ""
+            name = f" as {identifier(column.name)}" if column.parent is query else ""
             text = f"{columns[by[tuple(parts_of(column))]]}{name}"
             edits.append((*self._place_of(column), text))
         if of_sets:
@@ -462,7 +463,7 @@ class _Cutter:
             if not all(is_exact(types[columns[text]]) for text in (*texts, *by)):
                 return False  # a run would refuse a hidden table with such a column
             for column in plain:
-                name = f" as {_quoted(column.name)}" if column.parent is query else ""
+                name = f" as {identifier(column.name)}" if column.parent is query else ""
                 text = f"{columns[by_name[tuple(parts_of(column))].text]}{name}"
                 edits.append((*self._place_of(column), text))
             edits += [(*place, columns[key.text]) for key in keys for place in key.places]
@@ -682,7 +683,7 @@ class _Cutter:
             for equal in dialect.found(condition, exp.EQ):
                 if isinstance(equal.this, exp.Column) and isinstance(equal.expression, exp.Column):
                     for column in (equal.this, equal.expression):
-                        found[(".".join(map(_quoted, parts_of(column))),)] = None
+                        found[(".".join(map(identifier, parts_of(column))),)] = None
         try:
             relation = self._read_piece(query, f"select *{rows}", "select *")
             names = [column.name.lower() for column in relation.columns]
@@ -690,10 +691,10 @@ class _Cutter:
                 places = [n for n, column in enumerate(relation.columns) if column.id in key]
                 own = [names[place] for place in places[:-1]]
                 if own and all(names.count(name) == 1 for name in own):
-                    found[tuple(map(_quoted, own))] = None
+                    found[tuple(map(identifier, own))] = None
             for name, made in zip(names, relation.columns, strict=True):
                 if made.type == "date" and names.count(name) == 1:
-                    found[(_quoted(name),)] = None
+                    found[(identifier(name),)] = None
         except Refused:
             pass
         if distinct:
@@ -798,9 +799,9 @@ class _Cutter:
             place = self._place_of_query(found.this)
             if place is None:
                 raise dialect.refused(found, "HW_NOT_UNDERSTOOD", "its text is not found")
-            columns = [_quoted(column.name) for column in found.args["alias"].columns]
+            columns = [identifier(column.name) for column in found.args["alias"].columns]
             listed = f"({', '.join(columns)})" if columns else ""
-            texts.append(f"{_quoted(found.alias)}{listed} as (\n{self._sql[slice(*place)]}\n)")
+            texts.append(f"{identifier(found.alias)}{listed} as (\n{self._sql[slice(*place)]}\n)")
         return f"with {', '.join(texts)}\n" if texts else ""
 
     def _place_of_query(self, query: exp.Expr) -> tuple[int, int] | None:
@@ -981,7 +982,7 @@ def _distinct_of(call: exp.Expr) -> tuple[str, ...]:
     values = argument.expressions if isinstance(argument, exp.Distinct) else []
     if len(values) != 1 or not isinstance(values[0], exp.Column):
         return ()
-    return (".".join(map(_quoted, parts_of(values[0]))),)
+    return (".".join(map(identifier, parts_of(values[0]))),)
 
 
 def _is_limited(query: exp.Select) -> bool:
@@ -1007,7 +1008,3 @@ def _is_sum(call: exp.Expr) -> bool:
 def _numbered(texts: Iterable[str]) -> dict[str, str]:
     """Return the texts mapped to `hw_1`, `hw_2` and so on."""
     return {text: f"hw_{number}" for number, text in enumerate(dict.fromkeys(texts), 1)}
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

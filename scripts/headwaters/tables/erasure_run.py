@@ -27,6 +27,7 @@ from headwaters.platform import atomic_write
 from headwaters.platform.checkpoint import Checkpoint
 from headwaters.platform.errors import UserError
 from headwaters.platform.review_schemas import is_of_review
+from headwaters.platform.sql import identifier
 from headwaters.platform.text import sql_command
 from headwaters.tables.erasure import (
     Form,
@@ -317,7 +318,7 @@ class Erasure:
         source = f"parquet.`{folder.replace('`', '``')}/*.parquet`"
         there = {name.lower() for name in self._spark.sql(f"select * from {source}").columns}
         files: set[str] = set()
-        plain = [_quoted(column) for column in columns if column.lower() in there]
+        plain = [identifier(column) for column in columns if column.lower() in there]
         if plain:
             equal = " or ".join(f"cast({c} as string) = s._headwaters_value" for c in plain)
             found = self._spark.sql(
@@ -472,10 +473,6 @@ def _form(said: Mapping[str, Any]) -> Form:
         columns=tuple(said.get("columns") or ()),
         options={str(k): str(v) for k, v in (said.get("options") or {}).items()},
     )
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _at(written: Mapping[str, int], path: str) -> int:

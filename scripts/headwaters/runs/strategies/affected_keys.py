@@ -19,7 +19,7 @@ from headwaters.runs.inputs import Spec, followed, input_sql, with_inputs
 from headwaters.runs.model import partitions_among
 from headwaters.runs.plan import Facts
 from headwaters.runs.session import DbtColumn, DbtRelation, Macros
-from headwaters.runs.strategies.base import HALVES, Lost, Share, Tried, named
+from headwaters.runs.strategies.base import HALVES, Tried, named
 from headwaters.runs.strategies.keyed import Keyed
 from headwaters.runs.work import Work
 
@@ -54,10 +54,6 @@ class AffectedKeys(Keyed):
     def affected_key_columns(self, work: Work) -> list[str]:
         """Return the columns of the affected keys."""
         return in_order(followed(work.plan.inputs)["key"])
-
-    def share_changed(self, work: Work) -> Share | Lost:
-        """Return the share of recomputed keys in the table. Runs a statement."""
-        return self.keys_changed(work)
 
     def check(self, where: str, sql: str, inputs: Sequence[Spec]) -> None:
         """Refuse inputs that name different keys, and one whose path leads through no input."""
@@ -238,10 +234,6 @@ class LedKeys(Keyed):
     def affected_key_columns(self, work: Work) -> list[str]:
         """Return the columns of the affected keys."""
         return list(self.config["leads"]["key"])
-
-    def share_changed(self, work: Work) -> Share | Lost:
-        """Return the share of recomputed keys in the table. Runs a statement."""
-        return self.keys_changed(work)
 
     def facts(self, work: Work) -> Facts:
         """Gather the facts of the affected keys."""

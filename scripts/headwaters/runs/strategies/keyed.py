@@ -65,7 +65,7 @@ class Keyed(Strategy):
             )
         )
 
-    def keys_changed(self, work: Work, above: float = 0.3) -> Share | Lost:
+    def share_changed(self, work: Work) -> Share | Lost:
         """Return the share of affected keys in the table. Runs a statement."""
         key = self.affected_key_columns(work)
         unique = names_in(self.config, "unique_key")
@@ -81,7 +81,7 @@ class Keyed(Strategy):
         if reading.gap:
             return Lost(reading.gap)
         row = reading.rows[0]
-        return Share(int(row["touched"]), int(row["present"]), "affected keys", above)
+        return Share(int(row["touched"]), int(row["present"]), "affected keys", 0.3)
 
     def facts_of_keys(self, work: Work, others: Sequence[str] = ()) -> Facts:
         """Return the bounds of the affected keys, and the keys: literals if few, or stored.

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
 from headwaters.platform.sql import identifier
-from headwaters.streams.formats.base import KEPT, FileFormat, as_kept
+from headwaters.streams.formats.base import FileFormat
 from headwaters.streams.formats.columns import Columns, Typed, by_schema, typed_columns
 from headwaters.streams.formats.problems import Problem, malformed
 
@@ -61,7 +61,3 @@ class AvroMessages(Typed):
         """Return the problems; a record that does not match the schema comes first."""
         whole = malformed(~F.col("_whole"), "is not a record of the Avro schema")
         return [whole, *super().problems()]
-
-    def parse_again(self, rows: DataFrame) -> DataFrame:
-        """Parse rows of quarantine again from their bytes."""
-        return self.parse(as_kept(self.contract, rows, F.col("record")), KEPT)

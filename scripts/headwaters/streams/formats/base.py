@@ -81,9 +81,9 @@ class Format(ABC):
         """Return whether a record deletes a row, and may contain only its key; None if none can."""
         return None
 
-    @abstractmethod
     def parse_again(self, rows: DataFrame) -> DataFrame:
-        """Parse rows of quarantine like `parse`; the columns of `KEPT` stay."""
+        """Parse rows of quarantine from their bytes, like `parse`; the columns of `KEPT` stay."""
+        return self.parse(as_kept(self.contract, rows, F.col("record")), KEPT)
 
     def parse(self, raw: DataFrame, kept: Sequence[str] = ()) -> DataFrame:
         """Return the contract's columns, `_good`, `_bad`, `_raw` and `_rescued` of each record.

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headwaters.streams.formats import texts
-from headwaters.streams.formats.base import KEPT, FileFormat, as_kept
+from headwaters.streams.formats.base import FileFormat
 from headwaters.streams.formats.problems import NOT_UTF8, Problem, malformed
 
 
@@ -37,7 +37,3 @@ class Raw(FileFormat):
         if texts.kind(column.data_type) != "string":
             return []
         return [malformed(~F.is_valid_utf8(F.col(f"`{column.name}`")), NOT_UTF8)]
-
-    def parse_again(self, rows: DataFrame) -> DataFrame:
-        """Parse rows of quarantine from their bytes."""
-        return self.parse(as_kept(self.contract, rows, F.col("record")), KEPT)
