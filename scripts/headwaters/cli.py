@@ -489,7 +489,6 @@ def publish(
     """
     from headwaters.platform.fields import seconds
     from headwaters.publish import run
-    from headwaters.publish.declarations import load_publications
 
     try:
         period, wait = None if every is None else seconds(every), seconds(patience)
@@ -500,7 +499,7 @@ def publish(
     if period is not None and (once or check):
         raise UserError("HW_ARGUMENT", "--every runs on, and --once and --check end: choose one")
     project = find_project(profiles_dir, target)
-    found = load_publications(project, _words(select), _words(exclude))
+    found = run.load_publications(project, _words(select), _words(exclude))
     if check:
         raise typer.Exit(run.check(project, found, wait, typer.echo))
     raise typer.Exit(run.publish(project, found, period, wait, typer.echo))

@@ -1,4 +1,4 @@
-"""The decision about the next run of a model, and its reason: pure functions over facts.
+"""The decisions about the next run of a model, and their reasons: pure functions over facts.
 
 headwaters.runs.planning gathers the facts, the cheap ones first, and consults a function after each
 group of them. The first decision counts.
@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from headwaters.analysis import without_format
+from headwaters.platform.delta_version import has_replace_on
 from headwaters.runs.session_fingerprint import changed_settings
 from headwaters.tables.commits import Range
 from headwaters.tables.settings import ModelSettings
@@ -31,6 +32,9 @@ MOST_DIFFERING = 0.3
 # Below this number of rows in a table and its inputs, a run computes the table in full. Finding and
 # applying changes costs as much CPU as computing about three million rows: docs/benchmarks.md.
 MOST_ROWS_WHOLE = 200_000
+
+# A merge's change files are cheaper to read, which counts if many models read them.
+MOST_FOLLOWERS = 3
 
 # A model with one of these settings has chosen between replacing its table and applying changes.
 _CHOOSES = ("refresh", "replace_above", "apply_by", "on_gap", "on_foreign_write")
@@ -274,3 +278,38 @@ def columns_read(source: str, inputs: Iterable[Mapping[str, Any]]) -> list[str]:
         if spec["source"] == source and spec["kind"] == "affected":
             columns += spec["on"] if spec.get("via") else spec["key"].values()
     return [column.lower() for column in columns]
+
+
+@dataclass(frozen=True)
+class Write:
+    """The chosen statement; `reason`: why it is a merge."""
+
+    way: Literal["insert", "replace", "merge"]
+    reason: str = ""
+
+
+def way_of_writing(
+    look: Mapping[str, Any], apply_by: str | None, engine: str, followers: int
+) -> Write:
+    """Choose the statement for a change set, by the inspection of its staging table.
+
+    A merge reads every column of each file that may have a changed row. An insert with the option
+    `replaceOn` finds the old rows by the columns of its condition alone, and is one commit as well.
+    If it marks old rows by deletion vectors, it writes no change files, so each reader of the
+    change data feed computes them: docs/decisions/0019-replace-by-keys.md and
+    0037-deleted-keys-from-the-change-set.md.
+
+    `apply_by` is the model's setting. `engine` wrote the table's newest commit, and writes this
+    one. `followers`: the number of models that read this commit in the change data feed.
+    """
+    if look["rows"] == look["inserted"]:
+        return Write("insert")
+    if apply_by == "merge":
+        return Write("merge", "as apply_by says")
+    if not has_replace_on(engine):
+        return Write("merge", f"{engine or 'the engine'} is not known to replace by keys")
+    if followers > MOST_FOLLOWERS:
+        return Write("merge", f"{followers} models follow the table")
+    if look["deleted"] == look["rows"]:
+        return Write("merge", "rows are only deleted")
+    return Write("replace")

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from headwaters.runs.lost_feed import NOT_UTF8, lost_feed
+from headwaters.platform.delta_version import (
+    COMMIT_INCOMPLETE,
+    COMMITS_LOST,
+    FEED_INCOMPATIBLE,
+    FEED_OFF,
+    FILES_LOST,
+)
 from headwaters.runs.model import Model
 from headwaters.runs.plan import Plan
 from headwaters.runs.session import Connection, DbtRelation
@@ -16,6 +23,20 @@ from headwaters.tables.commits import Range
 
 # The schema of views that all sessions of a Spark share.
 GLOBAL = "global_temp"
+
+# The guard of the macro `hw_text_guard` found U+FFFD. Delta substitutes it for bytes that are not
+# UTF-8, so that the keys would differ from the table's. The table may also contain it.
+NOT_UTF8 = "it has U+FFFD in place of bytes that are not UTF-8"
+
+# Each cause, with the errors of Delta, Spark and file systems that indicate it.
+_CAUSES = (
+    ("HW_NOT_UTF8", NOT_UTF8),
+    (FEED_OFF, "it was off in between"),
+    (FEED_INCOMPATIBLE, "columns changed in between"),
+    (COMMITS_LOST, "its commits are no longer retained"),
+    (COMMIT_INCOMPLETE, "a commit does not describe its files"),
+    (FILES_LOST, "files of it are missing or damaged"),
+)
 
 
 @dataclass(frozen=True)
@@ -70,6 +91,23 @@ def lost(connection: Connection, feed: str) -> str | None:
             raise
         return lost_feed(error)
     return None
+
+
+def lost_feed(error: BaseException) -> str | None:
+    """Return the reason that a change feed cannot be read, by an error and its causes, or None."""
+    text = "\n".join(_texts(error))
+    for pattern, cause in _CAUSES:
+        if re.search(rf"\b(?:{pattern})\b", text):
+            return cause
+    return None
+
+
+def _texts(error: BaseException | None) -> list[str]:
+    texts: list[str] = []
+    while error is not None and len(texts) < 20:
+        texts.append(str(error))
+        error = error.__cause__ or error.__context__
+    return texts
 
 
 def staging_table(model: Model, run: str | None = None, part: str | None = None) -> DbtRelation:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from headwaters.platform.sql import identifier
 from headwaters.runs import change_set_cache
+from headwaters.runs.decisions import way_of_writing
 from headwaters.runs.model import Model
 from headwaters.runs.recovery import signature
 from headwaters.runs.session import DbtColumn, DbtRelation
 from headwaters.runs.strategies.base import Look, named, raise_repeated_keys
-from headwaters.runs.ways_of_writing import way_of_writing
 
 COLUMNS_CHANGED = "the columns changed"
 ROWS_MISSING = "the table did not have all the rows that changed"

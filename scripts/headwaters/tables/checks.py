@@ -19,7 +19,6 @@ from headwaters.tables.policy import policy_problems
 from headwaters.tables.properties import build_problems, property_problems
 from headwaters.tables.publications import declared as published
 from headwaters.tables.publications import publication_problems
-from headwaters.tables.python_models import python_problems
 from headwaters.tables.queries_by_run import (
     MacroOf,
     appending_problems,
@@ -27,7 +26,7 @@ from headwaters.tables.queries_by_run import (
     refresh_problems,
 )
 from headwaters.tables.retention import feed_retention_problems, stream_retention_problems
-from headwaters.tables.setting_conflicts import fitting_problems, names_of
+from headwaters.tables.setting_conflicts import fitting_problems, names_of, python_problems
 from headwaters.tables.settings import strategy_problems, value_problems
 from headwaters.tables.stock_settings import stock_problems
 

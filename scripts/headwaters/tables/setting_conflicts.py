@@ -273,3 +273,24 @@ def _uselessness(name: str, settings: StockSettings) -> str | None:
     if name in _OF_MATCHES and not settings.unique_key:
         return "needs a unique_key: without one no row of the table is matched"
     return None
+
+
+def python_problems(node: Node) -> Iterator[Problem]:
+    """Yield the settings of a Python model that it cannot have."""
+    if node.get("language") != "python":
+        return
+    config = node["config"]
+    method = config.get("submission_method")
+    if not is_empty(method) and method != "session":
+        yield Problem(
+            "HW_PYTHON_MODEL",
+            f"submission_method {method} runs a model on Databricks. Here Python models run in "
+            f"dbt's own Spark session: remove the setting, or write session",
+        )
+    strategy = config.get("incremental_strategy")
+    if config.get("materialized") == "incremental" and strategy in {*FOLLOWING} - {"auto"}:
+        yield Problem(
+            "HW_PYTHON_MODEL",
+            f"incremental_strategy {strategy} follows the SQL of a model, and this one is Python: "
+            "write auto, which replaces the table in every run, or a strategy of dbt",
+        )

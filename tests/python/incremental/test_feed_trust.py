@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 
-from headwaters.runs.lost_feed import lost_feed
+from headwaters.runs.work import lost_feed
 from headwaters.tables import commits as rules
 
 Rows = Counter[str]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwaters.runs.lost_feed import NOT_UTF8, lost_feed
+from headwaters.runs.work import NOT_UTF8, lost_feed
 from headwaters.tables.grouping import Grouping, grouping_of
 
 EXACT = (

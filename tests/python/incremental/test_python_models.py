@@ -11,7 +11,7 @@ import pytest
 from dbt.adapters.headwaters.python_models import view_of_model
 
 from headwaters.platform.errors import UserError
-from headwaters.tables.python_models import python_problems
+from headwaters.tables.setting_conflicts import python_problems
 
 Dbt = Callable[..., Any]
 NewProject = Callable[[Mapping[str, str]], Path]

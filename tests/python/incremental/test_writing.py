@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headwaters.runs.ways_of_writing import Write, way_of_writing
+from headwaters.runs.decisions import Write, way_of_writing
 
 ENGINE = "Apache-Spark/4.2.0 Delta-Lake/4.4.0"
 LOOK: dict[str, Any] = {

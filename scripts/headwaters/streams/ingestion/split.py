@@ -6,17 +6,20 @@ This module only builds expressions; it reads and writes nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cache
 
-from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from headwaters.platform.sql import identifier
 from headwaters.streams.contract import Contract
 from headwaters.streams.formats.base import PLACE
+from headwaters.streams.formats.problems import problem_of
 from headwaters.streams.ingestion.duplicates import newest_event
+from headwaters.streams.sources.unreadable import FIELD
+from headwaters.streams.stream import Stream
 
 
 def unknown_fields(parsed: DataFrame) -> list[str]:
@@ -91,3 +94,21 @@ def _parsed_once(rows: DataFrame, counts: Observation, *more: Column) -> DataFra
 
 def _batch_columns(at: datetime, batch: int) -> list[Column]:
     return [F.lit(at).alias("_ingested_at"), F.lit(batch).cast("bigint").alias("_batch_id")]
+
+
+def unreadable_rows(
+    spark: SparkSession, stream: Stream, contract: Contract, files: Mapping[str, str]
+) -> DataFrame:
+    """Return unreadable files in the form of `Format.parse`: records that are not good."""
+    named = [(file.removeprefix(f"file://{stream.lake}/"), why) for file, why in files.items()]
+    frame = spark.createDataFrame(named, "_source_file string, why string")
+    return frame.select(
+        *[F.lit(None).cast(c.data_type).alias(c.name) for c in contract.columns],
+        "_source_file",
+        F.lit(0).cast("bigint").alias(PLACE),
+        F.col("_source_file").cast("binary").alias("_raw"),
+        F.lit(None).cast("string").alias("_rescued"),
+        *[F.lit(None).cast(kind).alias(name) for name, kind in contract.marks],
+        F.lit(False).alias("_good"),
+        problem_of("malformed", F.lit(FIELD), F.col("why")).alias("_bad"),
+    )

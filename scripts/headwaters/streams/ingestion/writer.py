@@ -19,7 +19,6 @@ from headwaters.platform.errors import CodedError, WorkError
 from headwaters.streams.contract import Contract, new_columns
 from headwaters.streams.formats.base import PLACE
 from headwaters.streams.formats.registry import format_of
-from headwaters.streams.ingestion import unreadable
 from headwaters.streams.ingestion.duplicates import mark_repeated, newest_event
 from headwaters.streams.ingestion.inputs import source_of
 from headwaters.streams.ingestion.split import (
@@ -27,6 +26,7 @@ from headwaters.streams.ingestion.split import (
     bad_rows,
     good_rows,
     unknown_fields,
+    unreadable_rows,
     with_place,
 )
 from headwaters.streams.ingestion.stopping import StopAsked, Stopping
@@ -171,7 +171,7 @@ class Writer:
         format_ = format_of(self.contract)
         parsed = [format_.parse(raw, kept=[PLACE]) for raw in frames]
         if self.unreadable or not parsed:
-            parsed.append(unreadable.rows(spark, self.stream, self.contract, self.unreadable))
+            parsed.append(unreadable_rows(spark, self.stream, self.contract, self.unreadable))
         whole = reduce(DataFrame.unionByName, parsed)
         return self._source.without_stored(spark, whole, number)
 
