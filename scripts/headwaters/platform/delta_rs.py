@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
@@ -25,6 +27,13 @@ def query(**tables: DeltaTable) -> QueryBuilder:
 def read(builder: QueryBuilder, sql: str) -> pa.RecordBatchReader:
     """Return the rows of a statement."""
     return pa.RecordBatchReader.from_stream(builder.execute(sql))
+
+
+def rows_of(table: Path, sql: str) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a statement over one table, `t`. Raises DeltaError."""
+    with without_panic():
+        for batch in read(query(t=DeltaTable(table)), sql):
+            yield from batch.to_pylist()
 
 
 @contextmanager

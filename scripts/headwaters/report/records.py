@@ -6,14 +6,12 @@ It selects only columns that a table has, because older releases wrote fewer.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from deltalake import DeltaTable
-
-from headwaters.platform.delta_rs import query, read, without_panic
+from headwaters.platform.delta_rs import rows_of
 from headwaters.report.facts import Evaluation, ExpectationHistory, Operation
 from headwaters.streams.quarantine import has_settled
 
@@ -34,7 +32,7 @@ def operations(table: Path, has: Iterable[str]) -> tuple[Operation, ...]:
     # an operation has at most two rows
     sql = f"select {columns} from t order by at desc limit {2 * MOST_OPERATIONS}"
     rows: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
-    for row in _rows(table, sql):
+    for row in rows_of(table, sql):
         rows[row["operation_id"]].append(row)
     return tuple(map(_operation, list(rows.values())[:MOST_OPERATIONS]))
 
@@ -67,7 +65,7 @@ def expectations(table: Path, has: Iterable[str]) -> tuple[ExpectationHistory, .
     )
     sql = f"select * from ({numbered}) where newest <= {MOST_EVALUATIONS} order by at"
     found: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
-    for row in _rows(table, sql):
+    for row in rows_of(table, sql):
         found[str(row["table_name"]).lower(), str(row["expectation"])].append(row)
     return tuple(
         ExpectationHistory(
@@ -86,18 +84,12 @@ def reasons(table: Path, has: Iterable[str]) -> dict[str, int]:
     open_ones = "where settled is null" if has_settled(has) else ""
     sql = f"select reason, count(*) as records from t {open_ones} group by reason"
     sql += " order by records desc, reason"
-    return {str(row["reason"]): int(row["records"]) for row in _rows(table, sql)}
+    return {str(row["reason"]): int(row["records"]) for row in rows_of(table, sql)}
 
 
 def _selected(columns: Iterable[str], has: Iterable[str]) -> str:
     present = set(has)
     return ", ".join(f'"{one}"' if one in present else f'null as "{one}"' for one in columns)
-
-
-def _rows(table: Path, sql: str) -> Iterator[dict[str, Any]]:
-    with without_panic():
-        for batch in read(query(t=DeltaTable(table)), sql):
-            yield from batch.to_pylist()
 
 
 def _utc(moment: datetime) -> datetime:

@@ -101,16 +101,12 @@ def place_of(stream: Stream, row: dict[str, Any]) -> str:
 
 def _rows(table: Path, sql: str) -> list[dict[str, Any]]:
     # delta-rs is an extra: `headwaters streams` works without it until a record is settled
-    from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
-    from headwaters.platform.delta_rs import query, read, without_panic
+    from headwaters.platform.delta_rs import rows_of
 
     try:
-        with without_panic():
-            found = read(query(t=DeltaTable(table)), sql).read_all()
+        return list(rows_of(table, sql))
     except DeltaError as error:
         why = " ".join(str(error).split())
         raise WorkError("HW_TABLE_DAMAGED", f"{table} cannot be read: {why[:200]}") from None
-    rows: list[dict[str, Any]] = found.to_pylist()
-    return rows
