@@ -148,7 +148,7 @@ class LogConnection:
         """Read the logs of a session."""
         self._session, self._tables = session, session.tables
 
-    has_views = False
+    views = None
 
     def execute(self, sql: str) -> None:
         """Refuse to change anything."""
@@ -186,16 +186,6 @@ class LogConnection:
 
     def client_rows(self, sql: str, keys: object) -> None:
         """Return no rows."""
-
-    def type_of_query(self, sql: str) -> str:
-        """Refuse: only Spark knows the type."""
-        raise Unknown("types of columns")
-
-    def show(self, name: str, rows: object) -> None:
-        """Show nothing."""
-
-    def hide(self, name: str) -> None:
-        """Hide nothing."""
 
     def columns(self, sql: str) -> Sequence[DbtColumn]:
         """Return the columns of a table, or raise Unknown for another query."""

@@ -44,6 +44,19 @@ class DbtRelation(Protocol):
         """Return a changed copy of the relation."""
 
 
+class ViewsInMemory(Protocol):
+    """The views over the client's rows that serve as staging tables. They run no statement."""
+
+    def type_of_query(self, sql: str) -> str:
+        """Return the type of a query's rows, as Spark writes it."""
+
+    def show(self, name: str, rows: ClientRows) -> None:
+        """Show rows to Spark as a view in its memory."""
+
+    def hide(self, name: str) -> None:
+        """Drop such a view, if there is one."""
+
+
 class Connection(Protocol):
     """The warehouse of a run."""
 
@@ -54,23 +67,14 @@ class Connection(Protocol):
         """Return the rows of a statement."""
 
     @property
-    def has_views(self) -> bool:
-        """Return true if a view over the client's rows serves as a staging table."""
+    def views(self) -> ViewsInMemory | None:
+        """Return the views, or None if every staging table is a table."""
 
     def client_rows(self, sql: str, keys: Collection[str]) -> ClientRows | None:
         """Return the rows of a small query, or None if a staging table has to have them.
 
         `keys` are columns that the client compares.
         """
-
-    def type_of_query(self, sql: str) -> str:
-        """Return the type of a query's rows, as Spark writes it. Runs no statement."""
-
-    def show(self, name: str, rows: ClientRows) -> None:
-        """Show rows to Spark as a view in its memory. Runs no statement."""
-
-    def hide(self, name: str) -> None:
-        """Drop such a view, if there is one. Runs no statement."""
 
     def columns(self, sql: str) -> Sequence[DbtColumn]:
         """Return the columns of a query."""

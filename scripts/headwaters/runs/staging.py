@@ -12,7 +12,7 @@ from headwaters.runs.checks import refuse_keys_of_lookups
 from headwaters.runs.client_rows import ClientRows
 from headwaters.runs.decisions import is_small_change
 from headwaters.runs.model import Model
-from headwaters.runs.session import DbtColumn, DbtRelation
+from headwaters.runs.session import DbtColumn, DbtRelation, ViewsInMemory
 from headwaters.runs.state import note_run
 from headwaters.runs.strategies import strategy_for
 from headwaters.runs.strategies.base import Look
@@ -57,8 +57,9 @@ def stage_change_set(work: Work) -> ChangeSet | NotStaged:
     stage, bounds = staging_table(model), facts.bounds
     keys = model.row_keys
     is_pruned = strategy.prunes_inserts and strategy.way(work.plan) == "inserts"
-    if _may_be_small(work) and not (is_pruned and len(bounds) > len(keys)):
-        small = _collect(work, columns, bounds)
+    views = work.connection.views
+    if views and _may_be_small(work) and not (is_pruned and len(bounds) > len(keys)):
+        small = _collect(work, views, columns, bounds)
         if small:
             return small
     gap = work.stage(stage, strategy.change_set_sql(work, model.sql, columns, bounds))
@@ -82,15 +83,14 @@ def _may_be_small(work: Work) -> bool:
     """Return true if the run should try to bring its change set to the client."""
     model = work.model
     return (
-        model.session.connection.has_views
-        and strategy_for(model).has_small_change_sets
+        strategy_for(model).has_small_change_sets
         and is_small_change(work.plan.rows)
         and not model.has_expectations
     )
 
 
 def _collect(
-    work: Work, columns: Sequence[DbtColumn], bounds: Sequence[Any]
+    work: Work, views: ViewsInMemory, columns: Sequence[DbtColumn], bounds: Sequence[Any]
 ) -> ChangeSet | NotStaged | None:
     """Bring the change set to the client, inspect it there, and show it to Spark as a view.
 
@@ -105,8 +105,9 @@ def _collect(
     rows: ClientRows | None = reading.rows
     if rows is None:
         return None
-    view, look = staging_view(model), look_at_rows(model, rows)
-    connection.show(str(view.identifier), rows)
+    target_type = views.type_of_query(f"select * from {model.target}")
+    view, look = staging_view(model), look_at_rows(model, rows, target_type)
+    views.show(str(view.identifier), rows)
     strategy.inspect(view, look)
     return ChangeSet(view, look, columns, bounds)
 
@@ -153,7 +154,7 @@ def look_at(model: Model, stage: DbtRelation, bounds: Sequence[Any] = ()) -> Loo
     )
 
 
-def look_at_rows(model: Model, rows: ClientRows) -> Look:
+def look_at_rows(model: Model, rows: ClientRows, target_type: str) -> Look:
     """Return the inspection of a change set in the client's memory."""
     keys, before = model.row_keys, model.before_names
     inserted, updated, deleted = (
@@ -166,7 +167,7 @@ def look_at_rows(model: Model, rows: ClientRows) -> Look:
         deleted=deleted,
         bytes=rows.bytes,
         stage_type=rows.type_without(model.beside_names),
-        target_type=model.session.connection.type_of_query(f"select * from {model.target}"),
+        target_type=target_type,
         missing=rows.count("missing"),
     )
     if not model.keys:

@@ -126,16 +126,16 @@ def staging_view(model: Model, run: str | None = None) -> DbtRelation:
 def drop_staging_table(connection: Connection, table: object) -> None:
     """Drop a staging table, or the view that takes its place."""
     schema, _, name = str(table).replace("`", "").partition(".")
-    if schema == GLOBAL:
-        connection.hide(name)
-    else:
+    if schema != GLOBAL:
         connection.execute(f"drop table if exists {table}")
+    elif connection.views:
+        connection.views.hide(name)
 
 
 def drop_change_set_of(model: Model, run: str | None = None) -> None:
     """Drop the change set of a run in either form, which prevents the run from writing it."""
     connection = model.session.connection
-    if connection.has_views:
+    if connection.views:
         drop_staging_table(connection, staging_view(model, run))
     drop_staging_table(connection, staging_table(model, run))
 

@@ -245,8 +245,8 @@ class FakeSession:
     # --- change sets in the client's memory; a run may die at each of these calls
 
     @property
-    def has_views(self) -> bool:
-        return self.lake.form != "table"
+    def views(self) -> FakeSession | None:
+        return self if self.lake.form != "table" else None
 
     def client_rows(self, sql: str, keys: Collection[str]) -> ClientRows | None:
         self._step(sql)

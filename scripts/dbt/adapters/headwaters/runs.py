@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from dbt.adapters.contracts.relation import RelationType
 from dbt.adapters.headwaters.errors import OneLineError
+from dbt.adapters.headwaters.views import Views
 
 from headwaters.platform.delta_version import NOT_A_DELTA_TABLE
 from headwaters.platform.errors import UserError
@@ -89,27 +90,15 @@ class DbtConnection:
         return rows
 
     @property
-    def has_views(self) -> bool:
-        """Return true if a view over the client's rows serves as a staging table."""
-        return self._adapter.views.is_shared
+    def views(self) -> Views | None:
+        """Return the views, or None if every staging table is a table."""
+        return self._adapter.views if self._adapter.views.is_shared else None
 
     def client_rows(self, sql: str, keys: Collection[str]) -> ClientRows | None:
         """Return the rows of a small query, or None if a staging table has to have them."""
         connections: Any = self._adapter.connections
         rows: ClientRows | None = connections.client_rows(sql, keys)
         return rows
-
-    def type_of_query(self, sql: str) -> str:
-        """Return the type of a query's rows, as Spark writes it. Runs no statement."""
-        return self._adapter.views.type_of_query(sql)
-
-    def show(self, name: str, rows: ClientRows) -> None:
-        """Show rows to Spark as a view in its memory. Runs no statement."""
-        self._adapter.views.show(name, rows)
-
-    def hide(self, name: str) -> None:
-        """Drop such a view, if there is one. Runs no statement."""
-        self._adapter.views.hide(name)
 
     def columns(self, sql: str) -> Sequence[Any]:
         """Return the columns of a query."""
@@ -118,8 +107,8 @@ class DbtConnection:
 
     def columns_of(self, table: Any) -> Sequence[Any]:
         """Return the columns of a table."""
-        if self.has_views:
-            return self._adapter.views.columns_of(f"select * from {table}")
+        if self.views:
+            return self.views.columns_of(f"select * from {table}")
         columns: Sequence[Any] = self._adapter.get_columns_in_relation(table)
         return columns
 

@@ -12,7 +12,7 @@ from headwaters.runs.client_rows import ClientRows
 from headwaters.runs.decisions import is_small_change, is_worth_storing
 from headwaters.runs.model import names_in
 from headwaters.runs.plan import Facts
-from headwaters.runs.session import DbtColumn
+from headwaters.runs.session import DbtColumn, ViewsInMemory
 from headwaters.runs.strategies.base import Lost, Share, Strategy, named
 from headwaters.runs.work import Work
 
@@ -90,8 +90,9 @@ class Keyed(Strategy):
         """
         columns = self.affected_key_columns(work)
         list_rows = is_small_change(work.plan.rows)
-        if list_rows and self.connection.has_views:
-            small = self._facts_of_few_keys(work, columns, others)
+        views = self.connection.views
+        if list_rows and views:
+            small = self._facts_of_few_keys(work, views, columns, others)
             if small:
                 return small
         known = Facts() if list_rows else self._store_keys(work, Facts())
@@ -125,13 +126,13 @@ class Keyed(Strategy):
         return known
 
     def _facts_of_few_keys(
-        self, work: Work, columns: Sequence[str], others: Sequence[str]
+        self, work: Work, views: ViewsInMemory, columns: Sequence[str], others: Sequence[str]
     ) -> Facts | None:
         """Return the facts of keys that the client has. Runs one statement.
 
         Return None if the keys are too many, or cannot be written as literals.
         """
-        target, model, type_of = self.model.target, self.model, self.connection.type_of_query
+        target, model, type_of = self.model.target, self.model, views.type_of_query
         names = named(columns)
         keys = f"select {names} from (\n{self.affected_keys_sql(work, model.sql)}\n)"
         reading = work.read(keys, lambda sql: self.connection.client_rows(sql, set(columns)))
