@@ -3,36 +3,54 @@
 The models are those of `tests/python/analysis/brokerage`, modelled on TPC-DI, over generated inputs
 (`benchmarks/brokerage.py`): 170,000 rows at BROKERAGE_SCALE 1, and 1,200 rows for each of two
 batches. `table` recomputes every model. `headwaters` is `dbt run` of the same SQL with `auto`, and
-`changes applied` the same with `whole_below: 0`. After each batch, the benchmark compares every
-table with the plain one by `except all`, both ways. A round without changes follows.
-BROKERAGE_MODELS selects models as dbt's `--select` does, and BROKERAGE_VARIANTS the variants. There
-is one thread, so that each model's CPU is its own. The CPU seconds of each model are in the output.
+`changes applied` the same with `whole_below: 0`. `stock merge` is dbt's `merge` by the declared
+keys, and recomputes models without one. `DuckDB` recomputes every model from tables in its own
+database. After each batch, the benchmark compares every table with the plain one by `except all`,
+both ways. A round without changes follows. BROKERAGE_MODELS selects models as dbt's `--select`
+does, and BROKERAGE_VARIANTS the variants. There is one thread, so that each model's CPU is its own.
+The output has each model's CPU, statements and rows read: those of the data files that Spark scans.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import sys
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import duckdb
+from deltalake import DeltaTable
+
+from benchmarks import rows_read
 from benchmarks.brokerage import CHANGES, ROWS, generate
 from benchmarks.runner import (
     ROOT,
     Bench,
     Clock,
+    clock,
     cpu_of,
     dbt_project,
     shared_engine,
     statements_of_dbt,
 )
 
+sys.path.insert(0, str(ROOT / "tests" / "python"))
+from analysis import queries, warehouse  # whose models these are
+
 SCALE = float(os.environ.get("BROKERAGE_SCALE", "1"))
 MODELS = os.environ.get("BROKERAGE_MODELS", "").split()
 BATCHES = int(os.environ.get("BROKERAGE_BATCHES", "2"))
-SCHEMAS = {"table": "plain", "headwaters": "kept", "changes applied": "applied"}
-VARIANTS = os.environ.get("BROKERAGE_VARIANTS", "table,headwaters").split(",")
+SCHEMAS = {
+    "table": "plain",
+    "headwaters": "kept",
+    "changes applied": "applied",
+    "stock merge": "merged",
+}
+VARIANTS = os.environ.get("BROKERAGE_VARIANTS", "table,stock merge,headwaters").split(",")
 FOLDER = ROOT / "tests" / "python" / "analysis" / "brokerage"
 NOTES = """
 Goal: at most the CPU of the plain tables; the run took 1.22 of it. Measured were four models
@@ -81,6 +99,8 @@ class Model:
     cpu: float = 0.0
     wall: float = 0.0
     statements: int = 0
+    begun: float = 0.0
+    ended: float = 0.0
 
 
 @dataclass
@@ -106,25 +126,34 @@ def run(bench: Bench) -> None:
     inputs = bench.work / "inputs"
     rows = generate(inputs, SCALE, BATCHES)
     projects = {variant: project(bench.work / SCHEMAS[variant], variant) for variant in VARIANTS}
-    with shared_engine(bench, "3g") as (spark, pid):
+    events = bench.work / "events"
+    rounds: dict[str, dict[str, Round]] = {}
+    with shared_engine(bench, "3g", rows_read.settings(events)) as (spark, pid):
         load(spark, inputs)
-        warehouse = Warehouse(spark, pid, projects)
+        runs = Warehouse(spark, pid, projects)
         for variant in projects:
-            warehouse.dbt("seed", variant, *(f"--select=+{name}" for name in MODELS))
-            record(bench, "history", variant, warehouse.run(variant), rows)
+            runs.dbt("seed", variant, *(f"--select=+{name}" for name in MODELS))
+            record(bench, "history", variant, runs.run(variant), rows)
         for number in range(1, BATCHES + 1):
+            case = f"batch {number}"
             change(spark, inputs, number)
             # neither variant is always the first, which compiles more
             order = sorted(projects, reverse=number % 2 == 1)
-            rounds = {variant: warehouse.run(variant) for variant in order}
+            took = rounds[case] = {variant: runs.run(variant) for variant in order}
             for variant in VARIANTS[1:]:
-                print(f"batch {number}, {variant}", flush=True)
-                compare(rounds["table"], rounds[variant])
-                different = warehouse.differences(rounds["table"].models, SCHEMAS[variant])
-                assert not different, different
+                different = runs.differences(took["table"].models, SCHEMAS[variant])
+                print(f"{case}, {variant}: {len(different)} tables differ", different, flush=True)
+                assert variant == "stock merge" or not different
             for variant in projects:
-                record(bench, f"batch {number}", variant, rounds[variant], rows)
-        record(bench, "no changes", "headwaters", warehouse.run("headwaters"), rows)
+                record(bench, case, variant, took[variant], rows)
+            recomputed = in_duckdb(bench.work / "lake", list(took["table"].models))
+            bench.record(case, "DuckDB", recomputed.wall, recomputed.cpu, rows=rows)
+        record(bench, "no changes", "headwaters", runs.run("headwaters"), rows)
+    read = rows_read.read(events)
+    for case, took in rounds.items():
+        for variant in VARIANTS[1:]:
+            print(f"{case}, {variant}", flush=True)
+            compare(took["table"], took[variant], read)
 
 
 def record(bench: Bench, case: str, variant: str, took: Round, rows: int) -> None:
@@ -135,19 +164,43 @@ def record(bench: Bench, case: str, variant: str, took: Round, rows: int) -> Non
     )
 
 
-def compare(plain: Round, ours: Round) -> None:
-    """Print each model's CPU beside that of its plain table, the greatest ratio first."""
+def in_duckdb(lake: Path, models: Sequence[str]) -> Clock:
+    """Recompute models in DuckDB, from the tables of the lake that no model has built."""
+    with duckdb.connect() as db:
+        for schema in ("main_inputs", SCHEMAS["table"]):
+            for folder in (lake / "warehouse" / f"{schema}.db").iterdir():
+                if folder.name not in models:
+                    db.register("read", DeltaTable(folder).to_pyarrow_table())
+                    db.execute(f"create table {folder.name} as select * from read")
+
+        def recompute() -> None:
+            for model in warehouse.in_order():
+                if model in models:
+                    sql = queries.in_duckdb(warehouse.rendered(model))
+                    db.execute(f"create table {model} as {sql}")
+
+        return clock(recompute)
+
+
+def compare(plain: Round, ours: Round, read: rows_read.RowsRead) -> None:
+    """Print each model's CPU and rows beside its plain table's, the greatest ratio first."""
 
     def ratio(name: str) -> float:
         return ours.models[name].cpu / max(plain.models[name].cpu, 0.01)
 
     for name in sorted(ours.models, key=ratio, reverse=True):
         one, other = ours.models[name], plain.models[name]
+        rows, others = (read.between(done.begun, done.ended) for done in (one, other))
         print(
             f"  {ratio(name):5.2f} {name}: {one.cpu:.1f} s and {one.statements} statements beside "
-            f"{other.cpu:.1f} s: {one.message}",
+            f"{other.cpu:.1f} s, {rows:,} rows read beside {others:,}: {one.message}",
             flush=True,
         )
+    whole, others = (
+        sum(read.between(model.begun, model.ended) for model in took.models.values())
+        for took in (ours, plain)
+    )
+    print(f"  rows read: {whole:,} beside {others:,}", flush=True)
 
 
 def project(folder: Path, variant: str) -> list[str]:
@@ -163,7 +216,11 @@ def project(folder: Path, variant: str) -> list[str]:
         "+file_format": "delta",
         "+tblproperties": PROPERTIES,
     }
-    settings |= kind if variant != "table" else {"+materialized": "table"}
+    if variant in ("table", "stock merge"):
+        kind = {"+materialized": "table"}
+    settings |= kind
+    if variant == "stock merge":
+        settings["silver"], settings["gold"] = merged("silver"), merged("gold")
     seeds = {"+schema": SCHEMAS[variant], "+tblproperties": PROPERTIES}
     options = dbt_project(folder, files)
     declared = {
@@ -176,6 +233,13 @@ def project(folder: Path, variant: str) -> list[str]:
     }
     (folder / "dbt_project.yml").write_text(json.dumps(declared))
     return [*options, "--threads", "1"]
+
+
+def merged(layer: str) -> dict[str, Any]:
+    """Return the settings of dbt's merge for each model of a layer that declares a key."""
+    keys = {path.stem: warehouse.key_of(path.stem) for path in (FOLDER / layer).glob("*.sql")}
+    merge = {"+materialized": "incremental", "+incremental_strategy": "merge"}
+    return {name: {**merge, "+unique_key": key} for name, key in keys.items() if key}
 
 
 def load(spark: Any, inputs: Path) -> None:
@@ -221,7 +285,7 @@ class Warehouse:
         from dbt.cli.main import dbtRunner
 
         took = Round()
-        begun: dict[str, tuple[float, int]] = {}
+        begun: dict[str, tuple[float, int, float]] = {}
 
         with statements_of_dbt() as counts:
 
@@ -233,12 +297,16 @@ class Warehouse:
                     return
                 name, cpu = node.node_name, cpu_of(os.getpid(), self.pid)
                 if event.info.name == "NodeStart":
-                    begun[name] = cpu, len(counts)
+                    begun[name] = cpu, len(counts), time.time()
                 else:
-                    before, statements = begun[name]
+                    before, statements, since = begun[name]
                     print(f"  {command} {variant}: {name} {cpu - before:.1f} s", flush=True)
                     took.models[name] = Model(
-                        name, cpu=cpu - before, statements=len(counts) - statements
+                        name,
+                        cpu=cpu - before,
+                        statements=len(counts) - statements,
+                        begun=since,
+                        ended=time.time(),
                     )
 
             runner = dbtRunner(manifest=self.manifests[variant], callbacks=[note])

@@ -173,7 +173,9 @@ def descendants(pid: int) -> list[int]:
 
 
 @contextmanager
-def shared_engine(bench: Bench, memory: str) -> Iterator[tuple[Any, int]]:
+def shared_engine(
+    bench: Bench, memory: str, settings: Mapping[str, str] | None = None
+) -> Iterator[tuple[Any, int]]:
     """Start an engine on the benchmark's lake; yield a session on it, and its process id.
 
     dbt in this process finds it with `--target engine`. `memory` is the heap's size, such as 4g;
@@ -182,7 +184,7 @@ def shared_engine(bench: Bench, memory: str) -> Iterator[tuple[Any, int]]:
     os.environ["HEADWATERS_LAKE"] = str(bench.work / "lake")
     os.environ["HEADWATERS_SCHEMA"] = "main"
     os.environ.setdefault("HEADWATERS_DRIVER_MEMORY", memory)
-    served = engine.start(Project(ROOT), port=0)
+    served = engine.start(Project(ROOT), port=0, settings=settings or {})
     os.environ["HEADWATERS_ENGINE"] = served.remote
     try:
         from pyspark.sql import SparkSession
