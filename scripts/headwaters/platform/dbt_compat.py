@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import deepcopy
+from copy import copy, deepcopy
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -80,6 +80,30 @@ def merge_levels_of(names: Iterable[str]) -> None:
     """
     merged = BaseConfig.mergebehavior["update"]
     merged.extend(name for name in names if name not in merged)
+
+
+def show_type_of_target(adapter: str, shown: str) -> None:
+    """Let `target.type` be another one than the adapter's, in macros and in project files."""
+    dict_of = Profile.to_target_dict
+
+    def to_target_dict(profile: Profile) -> dict[str, Any]:
+        target = dict_of(profile)
+        return target | {"type": shown} if target["type"] == adapter else target
+
+    setattr(Profile, "to_target_dict", to_target_dict)  # noqa: B010 - mypy refuses the assignment
+
+
+def compiled(context: Mapping[str, Any], unique_id: str) -> str:
+    """Return the SQL of a node as `dbt run` compiles it, in the context of another macro."""
+    from dbt.compilation import Compiler  # slow to import
+
+    ref = context["builtins"]["ref"]
+    node = deepcopy(ref.manifest.nodes[unique_id])
+    flags = copy(context["flags"])
+    flags.WHICH = "run"
+    compiler = Compiler(ref.config)
+    done = compiler.compile_node(node, ref.manifest, {"flags": flags}, write=False)
+    return str(done.compiled_code)
 
 
 def forget_setting(config: Any, name: str) -> None:

@@ -69,6 +69,14 @@ TABLE_PROPERTIES: dict[str, PropertyKind | tuple[str, ...]] = {
 # The start of a property that enables a table feature.
 FEATURE = "delta.feature."
 DELETION_VECTORS = "deletionVectors"
+# Words that Delta's own statements (DESCRIBE HISTORY, OPTIMIZE, VACUUM, …) refuse as the name of a
+# table without quotes. Spark's statements accept them.
+RESERVED_NAMES = frozenset(
+    {
+        *("add", "alter", "comment", "constraint", "drop", "false", "history", "if"),
+        *("not", "null", "replace", "tblproperties", "timestamp", "true", "version", "where"),
+    }
+)
 # A catalog keeps commits in these folders of a log before they become files of the log.
 FOLDERS_OF_CATALOGS = ("_staged_commits", "_commits")
 # Each commit contains its timestamp, since a version or always.

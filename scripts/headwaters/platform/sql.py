@@ -5,10 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from headwaters.platform.delta_version import RESERVED_NAMES
+
 
 def identifier(name: str) -> str:
     """Quote a name of a column or a table."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def quoted_table(name: str) -> str:
+    """Quote the parts of a table's name that Delta's grammar reserves, unless it has quotes."""
+    if "`" in name:
+        return name
+    parts = name.split(".")
+    return ".".join(identifier(one) if one.lower() in RESERVED_NAMES else one for one in parts)
 
 
 def literal(text: str) -> str:

@@ -10,7 +10,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from headwaters.analysis import strategy_of
 from headwaters.platform.errors import first_line
-from headwaters.platform.sql import identifier, literal
+from headwaters.platform.sql import identifier, literal, quoted_table
 from headwaters.platform.waiting import during
 from headwaters.review import changes as changing
 from headwaters.review import continued
@@ -210,7 +210,8 @@ class Comparison:
 
     def _bytes_of_feed(self, table: str, version: int) -> int:
         """Return the size of the files with one commit's changes: change files or data files."""
-        log = f"{self.sides.spark.rows(f'describe detail {table}')[0]['location']}/_delta_log"
+        detail = self.sides.spark.rows(f"describe detail {quoted_table(table)}")[0]
+        log = f"{detail['location']}/_delta_log"
         path, size = (
             f"coalesce({', '.join(_ACTION.format(kind, name) for kind in _KINDS)})"
             for name in ("path", "size")
@@ -260,7 +261,7 @@ class Comparison:
 def size_of(spark: Spark, *tables: str) -> int | None:
     """Return the size of tables in bytes, or None if one is a view."""
     try:
-        details = [spark.rows(f"describe detail {table}")[0] for table in tables]
+        details = [spark.rows(f"describe detail {quoted_table(table)}")[0] for table in tables]
         return sum(int(detail["sizeInBytes"]) for detail in details)
     except (DbtRuntimeError, TypeError):
         return None

@@ -13,6 +13,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from headwaters.platform.errors import UserError, first_line
 from headwaters.platform.project import Project
+from headwaters.platform.sql import quoted_table
 from headwaters.tables.commits import Commit, commits_of, retains
 
 COMMITS = 1000  # the review reads this many commits of a table's history
@@ -51,7 +52,7 @@ class Spark:
 
     def history(self, table: str, limit: int) -> list[Commit]:
         """Return the newest commits of a table, newest first. Raises DbtRuntimeError."""
-        rows = self.rows(f"describe history {table} limit {limit}")
+        rows = self.rows(f"describe history {quoted_table(table)} limit {limit}")
         return commits_of(row.asDict() for row in rows)
 
     def newest(self, table: str) -> Commit | None:

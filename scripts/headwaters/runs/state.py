@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import md5
@@ -10,6 +11,7 @@ from typing import Any
 
 from headwaters.analysis import noted_proof, strategy_of
 from headwaters.platform.errors import UserError
+from headwaters.platform.sql import quoted_table
 from headwaters.runs import recovery
 from headwaters.runs.inputs import Spec, is_pinned, versions_of, without_versions
 from headwaters.runs.layout import layout_note
@@ -24,6 +26,12 @@ from headwaters.tables.commits import Commit
 
 MOST_TAKEN_OVER = 5
 
+# The property with the text that built a table. Derby's metastore keeps 32,672 characters of a
+# property, so a longer text is in several.
+_SQL = "headwaters.sql"
+_LONGEST = 30_000
+_FIRST_OF = re.compile(r"/\* 1 of (\d+) \*/\n")
+
 
 @dataclass(frozen=True)
 class TableState:
@@ -34,7 +42,12 @@ class TableState:
     @property
     def sql(self) -> str | None:
         """Return the text that built the table."""
-        return self.properties.get("headwaters.sql")
+        text = self.properties.get(_SQL)
+        if found := _FIRST_OF.match(text or ""):
+            others = range(2, int(found[1]) + 1)
+            rest = (self.properties.get(f"{_SQL}.{number}", "") for number in others)
+            return "".join([found.string[found.end() :], *rest])
+        return text
 
     @property
     def inputs(self) -> Inputs | None:
@@ -88,6 +101,22 @@ def built_by(session: Session, sql: str, config: Config) -> str:
     return f"/* built by {json.dumps(what)} */\n{text}"
 
 
+def sql_properties(text: str) -> dict[str, str]:
+    """Return the text that built a table as one property, or as several if it is long."""
+    if len(text) <= _LONGEST:
+        return {_SQL: text}
+    pieces = []
+    while text:
+        piece = text[:_LONGEST]
+        # between two words, so that an erasure finds each value
+        ends = max(piece.rfind("\n"), piece.rfind(" ")) + 1 if len(piece) < len(text) else 0
+        piece = piece[: ends or None]
+        pieces.append(piece)
+        text = text[len(piece) :]
+    first = {_SQL: f"/* 1 of {len(pieces)} */\n{pieces[0]}"}
+    return first | {f"{_SQL}.{number}": piece for number, piece in enumerate(pieces[1:], 2)}
+
+
 def proof_of(model: Model, inputs: Sequence[Spec]) -> str:
     """Return the proof of its SQL in the form that the table notes."""
     return noted_proof(model.config, inputs, model.session.graph)
@@ -96,7 +125,7 @@ def proof_of(model: Model, inputs: Sequence[Spec]) -> str:
 def state_properties(model: Model, inputs: Sequence[Spec]) -> dict[str, str]:
     """Return the properties with the state of a replaced table. A sample applied no version."""
     properties = {
-        "headwaters.sql": built_by(model.session, model.sql, model.config),
+        **sql_properties(built_by(model.session, model.sql, model.config)),
         "headwaters.proof": proof_of(model, inputs),
     }
     if is_pinned(inputs):
@@ -123,7 +152,7 @@ def set_applied_versions(model: Model, plan: Plan, proof: str | None = None) -> 
     if plan.size:
         properties["headwaters.size"] = str(plan.size)
     if plan.built_by:
-        properties["headwaters.sql"] = plan.built_by
+        properties |= sql_properties(plan.built_by)
     _set(model, properties)
 
 
@@ -221,4 +250,4 @@ def with_held_versions(plan: Plan, text: str) -> Plan:
 
 def table_detail(connection: Connection, table: object) -> Any:
     """Return the row of DESCRIBE DETAIL of a table."""
-    return connection.fetch(f"describe detail {table}")[0]
+    return connection.fetch(f"describe detail {quoted_table(str(table))}")[0]

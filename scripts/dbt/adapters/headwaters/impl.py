@@ -45,6 +45,7 @@ from headwaters.platform.errors import UserError, first_line
 from headwaters.platform.problems import Problem
 from headwaters.platform.spark_mistakes import SqlText
 from headwaters.platform.spark_version import NO_GRANTS, SETTINGS_OF_RESULTS, decides_rows
+from headwaters.platform.sql import quoted_table
 from headwaters.query.statements import split
 from headwaters.runs import (
     no_op_cache,
@@ -82,6 +83,8 @@ if TYPE_CHECKING:
 PACKAGE = "dbt_headwaters"
 
 dbt_compat.merge_levels_of(("tblproperties", "maintenance"))
+# Packages ask `target.type` for the engine that will read their SQL.
+dbt_compat.show_type_of_target("headwaters", "spark")
 
 
 @dataclass
@@ -444,7 +447,7 @@ class HeadwatersAdapter(SparkAdapter):
         rows = self.execute(f"show tblproperties {table}", fetch=True)[1].rows
         properties = {str(row[0]): str(row[1]) for row in rows}
         if is_redacted(properties):
-            detail = self.execute(f"describe detail {table}", fetch=True)[1].rows[0]
+            detail = self.execute(f"describe detail {quoted_table(table)}", fetch=True)[1].rows[0]
             properties |= commits.as_mapping(detail["properties"])
         return properties
 
@@ -520,7 +523,7 @@ class HeadwatersAdapter(SparkAdapter):
             read = delta_log.commits_of_log(log, limit)
             self._histories().answer(question, read)
             return Answer(read, None)
-        sql = f"describe history {table} limit {limit}"
+        sql = f"describe history {quoted_table(table)} limit {limit}"
         answer: Answer = self.answer_of(sql, conditions)
         if answer.failure is not None:
             return answer

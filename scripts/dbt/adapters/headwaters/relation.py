@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dbt.adapters.base.relation import EventTimeFilter
+from dbt.adapters.contracts.relation import ComponentName
 from dbt.adapters.spark.relation import SparkRelation
 
+from headwaters.platform.delta_version import RESERVED_NAMES
 from headwaters.platform.problems import Problem
-from headwaters.platform.sql import literal
+from headwaters.platform.sql import identifier, literal
 
 _TYPES = ("timestamp", "timestamp_ntz", "date")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class HeadwatersRelation(SparkRelation):
-    """A relation of dbt-spark whose filter by event time checks the type of its column.
+    """A relation of dbt-spark that Delta's statements accept, and with a checked event time.
 
-    dbt compares the column with a text. Spark would compare a number with NULL, and a text letter
-    by letter, so that a batch or a sample would lack rows. Spark removes the check when it plans.
+    Names that Delta's grammar reserves are quoted.
+
+    dbt compares the column of the event time with a text. Spark would compare a number with NULL,
+    and a text letter by letter, so that a batch or a sample would lack rows. Spark removes the
+    check when it plans.
     """
+
+    def _render_iterator(self) -> Iterator[tuple[ComponentName | None, str | None]]:
+        for key, part in super()._render_iterator():
+            yield key, identifier(part) if part and part.lower() in RESERVED_NAMES else part
 
     def _render_event_time_filtered(self, event_time_filter: EventTimeFilter) -> str:
         condition = super()._render_event_time_filtered(event_time_filter)

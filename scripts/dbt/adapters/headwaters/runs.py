@@ -15,6 +15,7 @@ from dbt.adapters.contracts.relation import RelationType
 from dbt.adapters.headwaters.errors import OneLineError
 from dbt.adapters.headwaters.views import Views
 
+from headwaters.platform import dbt_compat
 from headwaters.platform.delta_version import NOT_A_DELTA_TABLE
 from headwaters.platform.errors import UserError
 from headwaters.platform.fields import text_of
@@ -367,7 +368,7 @@ class Runs:
         if node["language"] == "python":
             return explaining.explain_python(node)
         session = DbtSession(self._adapter, context)
-        code = context["render"](node["raw_code"])
+        code = dbt_compat.compiled(context, node["unique_id"])
         return explaining.explain(session, node, code, relation)
 
     @raises_dbt_errors
@@ -396,7 +397,7 @@ class Runs:
                 tables=logs,
                 graph=graph,
                 config_of=functools.partial(typed_config, project),
-                noted_sql=state.properties.get("headwaters.sql") if state else None,
+                noted_sql=TableState(state.properties).sql if state else None,
                 settings=settings,
             )
             found.append(asdict(planned_run(session, node, target, node["compiled_code"])))
@@ -406,7 +407,8 @@ class Runs:
     def rebuilt(self, context: Context, node: Mapping[str, Any], relation: Any) -> Rebuilt:
         """Return the result of a model's full refresh, for a rebuild."""
         session = DbtSession(self._adapter, context)
-        settled: SettledModel = settle(session, node, context["render"](node["raw_code"]), {})
+        code = dbt_compat.compiled(context, node["unique_id"])
+        settled: SettledModel = settle(session, node, code, {})
         config = settled.config
         model = Model(node, relation, relation, settled.code, config, session)
         if not config.get("derivation") and config.get("incremental_proof") != "sample":
