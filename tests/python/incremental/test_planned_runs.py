@@ -353,4 +353,9 @@ def test_commits_have_the_times_of_their_files_unless_the_table_dates_them(lake:
     assert [(one.version, one.at) for one in commits] == [(1, 2000), (0, 1000)]
     log = lake.folder / "raw.db" / "orders" / "_delta_log" / f"{1:020}.json"
     log.write_text(log.read_text().replace('"timestamp": 1', '"inCommitTimestamp": 77'))
+    os.utime(log, (2, 2))
+    assert [one.at for one in lake.session().tables.history("raw.orders", 1)] == [2000]
+    first = log.with_name(f"{0:020}.json")
+    times = '"configuration": {"delta.enableInCommitTimestamps": "true", '
+    first.write_text(first.read_text().replace('"configuration": {', times))
     assert [one.at for one in lake.session().tables.history("raw.orders", 1)] == [77]
