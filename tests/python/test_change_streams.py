@@ -82,6 +82,10 @@ def test_events_of_debezium_are_rows_of_their_columns_or_in_quarantine_with_a_re
         event("c", 3, after=wide),
         event("d", 4, before=key_only),
         event("c", 5, after=CUSTOMER | {"customer_id": 4}, transaction=None, ts_us=1, ts_ns=2),
+        # the number 1.50 remains, also if the text 1.5 is in the event
+        event("c", 6, after=CUSTOMER | {"customer_id": 5, "name": "1.5", "height": 1.25}).replace(
+            "1.25", "1.50"
+        ),
     ]
     hostile = {
         event("d", 10): ("malformed", None, "has no before"),
@@ -155,6 +159,22 @@ def test_events_of_debezium_are_rows_of_their_columns_or_in_quarantine_with_a_re
             "height",
             """'"Infinity"' is not a double""",
         ),
+        # the source is a map of texts, and 1.10 would become 1.1
+        event("c", 30, after=CUSTOMER).replace('"table"', '"x": 1.10, "table"'): (
+            "type",
+            None,
+            "has the number 1.10, which would change",
+        ),
+        event("c", 31, before=CUSTOMER | {"name": -1.5}, after=CUSTOMER).replace("1.5", "1.50"): (
+            "type",
+            None,
+            "has the number -1.50, which would change",
+        ),
+        event("c", 32, after=CUSTOMER).replace('"table"', '"x": -0, "table"'): (
+            "type",
+            None,
+            "has the number -0, which would change",
+        ),
     }
     ingester.land("a.jsonl", *good, *hostile)
     declared = customers()
@@ -166,6 +186,7 @@ def test_events_of_debezium_are_rows_of_their_columns_or_in_quarantine_with_a_re
         [2, "Ada", "10.50", 20_000, "c", 3, '{"phone":"+49","score":"1.25"}'],
         [3, None, None, None, "d", 4, None],
         [4, "Ada", "10.50", 20_000, "c", 5, None],
+        [5, "1.5", "10.50", 20_000, "c", 6, None],
     ]
     found = {row[3]: tuple(row[:3]) for row in ingester.quarantine()}
     assert found == hostile

@@ -306,6 +306,11 @@ CASES = {
             + b'{"id":6,"moments":[-9223372036854775808]}\n{"id":7,"any":1e400}\n'
             + b'{"id":8,"any":{"a":123456789012345678901234567890123456789}}\n'
             + b'{"id":9,"p":{"t":200}}\n{"id":10,"text":-0}\n'
+            + b'{"id":11,"text":1.10,"more":{"text":"x"}}\n'
+            + b'{"id":12,"text":-0,"more":"\'text\': 1"}\n'
+            + b'{"id":13,"text":1e400,"more":{"text":"x"}}\n{"id":14,"words":[-0]}\n'
+            + b'{"id":15,"text":"1.5","more":{"text":1.50},"words":["1.5"],"by_name":{"1.5":"0"}}\n'
+            + b'{"id":16,"text":1.5,"more":{"text":"x"},"words":["0"],"small":[-0]}\n'
         },
         [
             [
@@ -313,6 +318,8 @@ CASES = {
                 *(None, None, None),
             ],
             [2, "{}", '{"a":1.1,"b":123456789.123456789}', 5, "0"],
+            [15, '{"words":["1.5"],"by_name":{"1.5":"0"}}', None, None, "1.5"],
+            [16, '{"small":[0],"words":["0"]}', None, None, "1.5"],
         ],
         {
             '{"id":3,"small":[200]}': "'[200]' is not a array<tinyint>",
@@ -323,6 +330,10 @@ CASES = {
             '{"id":8,"any":{"a":123456789012345678901234567890123456789}}': "has the number 12345",
             '{"id":9,"p":{"t":200}}': "'{200}' is not a struct<",
             '{"id":10,"text":-0}': "is a number whose text would change to 0",
+            '{"id":11,"text":1.10,"more":{"text":"x"}}': "has the number 1.10, which would change",
+            '{"id":12,"text":-0,"more":"\'text\': 1"}': "has the number -0, which would change",
+            '{"id":13,"text":1e400,"more":{"text":"x"}}': "has the number 1e400, which would",
+            '{"id":14,"words":[-0]}': "has the number -0, which would change",
         },
         select="id, to_json(struct(small, words, by_name)), to_json(any), of_path, text",
     ),

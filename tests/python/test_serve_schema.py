@@ -65,7 +65,8 @@ GOOD: dict[str, list[str]] = {
     "at": ['"2026-02-03T04:05:06Z"', '"2026-02-03 04:05:06.123456Z"', '"2026-02-03T04:05:06+01:30"',
            '"2026-02-03T04:05:06.5-17:59"', '"0001-01-01T00:00:00Z"',
            '"9999-12-31T23:59:59.999999Z"', "null"],
-    "lt": ['"2026-02-03T04:05:06.5"', '"2026-02-03 04:05:06"', "null"],
+    "lt": ['"2026-02-03T04:05:06.5"', '"2026-02-03 04:05:06"', '"0025-02-01T09:29:15.000015"',
+           '"0001-01-01T00:00:00"', '"9999-12-31T23:59:59.999999"', "null"],
     "bin": ['"aGk="', '""', "null"],
     "arr": ["[]", "[1, null, 2]", "null"],
     "mp": ["{}", '{"a": 1.5, "b": null}', "null"],
@@ -128,6 +129,46 @@ WHOLE_BAD = [
 ]
 
 
+# a number, and the text that Spark would write for it, if the column is a text
+REWRITTEN = [("1.50", "1.5"), ("-0.10", "-0.1"), ("5.00", "5.0"), ("-0", "0"), ("-0.00", "-0.0"),
+             ("0.0001", "1.0E-4"), ("12345678.5", "1.23456785E7")]  # fmt: skip
+BESIDE_TEXT_GOOD = [
+    '{"n": %d, "d": A, "s": "B", "mp": {"B": A}, "st": {"b": ["B"]}}',
+    '{"n": %d, "s": "B", "extra": {"s": A}, "st": {"b": ["B"]}}',
+    '{"n": %d, "extra": A, "s": "B", "st": {"b": ["B", "x"]}}',
+]
+EVENTS_GOOD = [
+    '{"op": "c", "after": {"n": %d, "d": A}, "source": {"x": "B"}}',
+    '{"op": "c", "after": {"n": %d, "d": A, "s": "B"}, "source": {"x": 7, "y": 2.5}}',
+    '{"op": "u", "before": {"n": %d, "s": "B"}, "after": {"n": %d, "d": A}}',
+    '{"op": "d", "before": {"n": %d, "s": "B", "d": A}, "source": null}',
+    '{"op": "r", "after": {"n": %d, "extra": A, "s": "B"}, "more": "B"}',
+    '{"op": "c", "after": {"n": %d, "s": "B"}, "source": {"x": [A], "y": {"z": A}}}',
+    '{"schema": {"version": A}, "payload": {"op": "c", "after": {"n": %d, "s": "B"}}}',
+    '{"op": "c", "after": {"n": %d, "m": "1.50"}, "source": {"x": 1.5, "y": -0.0, "z": -820.001}}',
+]
+EVENTS_BAD = [
+    '{"op": "c", "after": {"n": %d}, "source": {"x": A}}',
+    '{"op": "c" , "after": {"n": %d, "d" : A}, "source" : {"x" : B}}',
+    '{"op": "d", "before": {"n": %d}, "source": {"y": 1.5, "x": A}}',
+    '{"op": "u", "before": {"n": %d, "d": A}, "after": {"n": %d}, "source": {"x": B}}',
+    '{"schema": {"version": A}, "payload": {"op": "c", "after": {"n": %d}, "source": {"x": B}}}',
+    '{"op": "c", "after": {"n": %d, "d" : 0.0, "b" : true, "lt" : "0025-02-01T09:29:15.000015", '
+    '"bin":"aGk="}, "ts_ms": 5, "source": {"lsn": 1.5, "x": -821.3444955390}}',
+    '{"schema": {"x": 0.10000000000000000555}, '
+    '"payload": {"op": "c", "after": {"n": %d, "d": 0.1}}}',
+]
+
+
+def rewritten(forms: list[str]) -> list[str]:
+    """Return records of these forms with each number of JSON, and its text."""
+    return [
+        *dict.fromkeys(
+            form.replace("A", sent).replace("B", kept) for form in forms for sent, kept in REWRITTEN
+        )
+    ]
+
+
 def reading_of(reader: RequestReader, record: str) -> Reading:
     """Read one record as the endpoint does."""
     return reader.read(record.encode("utf-8", "surrogatepass"), "lines", keep_rows=True)
@@ -140,6 +181,7 @@ def accepts(reader: RequestReader, record: str) -> bool:
 
 
 READER = RequestReader(contract_of(node(COLUMNS, rules=RULES)))
+CHANGES = {"changes": {"key": ["n"], "envelope": "debezium"}}
 SCALARS = {name: kind for name, kind in COLUMNS.items() if name not in ("arr", "mp", "st")}
 
 
@@ -155,6 +197,19 @@ def test_a_record_is_accepted_or_refused_as_a_whole() -> None:
     assert READER.unchecked == []
     assert [text for text in WHOLE_GOOD if not accepts(READER, text.replace("%d", "1"))] == []
     assert [text for text in WHOLE_BAD if accepts(READER, text.replace("%d", "1"))] == []
+
+
+def test_a_number_near_a_text_is_refused_if_it_would_be_another_text() -> None:
+    events = reader_of(contract_of(node(SCALARS, CHANGES, "events", RULES)))
+    for reader, good in ((READER, BESIDE_TEXT_GOOD), (events, EVENTS_GOOD)):
+        texts = [text.replace("%d", "1") for text in rewritten(good)]
+        assert [text for text in texts if not accepts(reader, text)] == []
+    bad = [text.replace("%d", "1") for text in rewritten(EVENTS_BAD)]
+    assert [text for text in bad if accepts(events, text)] == []
+    (problem,) = reading_of(events, bad[0]).problems
+    assert problem == RecordProblem(
+        0, "type", "source", "has the number 1.50, which would change as text: send a string"
+    )
 
 
 # -- compared with ingestion -----------------------------------------------------------------------
@@ -257,10 +312,10 @@ def test_all_that_the_endpoint_accepts_is_in_bronze_with_the_same_value(
     ingester: Ingester,
 ) -> None:
     closed = node(SCALARS, {"schema": "fail"}, "closed", RULES)
-    changes = {"changes": {"key": ["n"], "envelope": "debezium"}}
-    events = node(SCALARS, changes, "events", RULES)
+    events = node(SCALARS, CHANGES, "events", RULES)
     declared = node(COLUMNS, rules=RULES)
-    whole = [*WHOLE_GOOD, *WHOLE_BAD]
+    whole = [*WHOLE_GOOD, *WHOLE_BAD, *rewritten(BESIDE_TEXT_GOOD)]
+    named = rewritten([*EVENTS_GOOD, *EVENTS_BAD])
     values = [f'{{"n": %d, "{c}": {v}}}' for t in (GOOD, BAD) for c in t for v in t[c]]
     records = [f'{{"n": %d{one}}}' for one in drawn(fields(COLUMNS), 700)]
     few = [f'{{"n": %d{one}}}' for one in drawn(fields(SCALARS), 300)]
@@ -278,7 +333,7 @@ def test_all_that_the_endpoint_accepts_is_in_bronze_with_the_same_value(
     for stream, texts in (
         (declared, [*whole, *values, *records]),
         (closed, [*values, *few]),
-        (events, wrapped),
+        (events, [*wrapped, *named]),
     ):
         name, reader = stream["name"], reader_of(contract_of(stream))
         taken = expected[name] = {}

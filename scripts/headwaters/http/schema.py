@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import GenericAlias
 from typing import Any, Literal
 
@@ -32,6 +33,13 @@ DEEPEST = 200  # levels of objects and arrays; Spark's parser stops at 1,000
 LONGEST_NAME = 10_000  # characters; Spark's parser stops at 50,000
 _LARGEST_INTEGER = 10**38
 _PLAIN = re.compile(r"-?(?=[0-9.]{3,16}$)[0-9]+\.[0-9]+", re.ASCII).fullmatch
+# numbers that Spark writes as text with the same digits
+_KEPT = re.compile(
+    r"-?(?=[0-9.]{3,16}$)(?:0\.(?:0|0{0,2}[1-9](?:[0-9]*[1-9])?)|[1-9][0-9]{0,6}\.(?:0|[0-9]*[1-9]))",
+    re.ASCII,
+).fullmatch
+_CHANGEABLE = re.compile(spark.CHANGEABLE, re.ASCII).findall
+_EMPTIED = partial(re.compile(spark.TEXT, re.DOTALL).sub, '""')
 _HALF = re.compile(spark.HALF_A_SURROGATE).search
 _ABSENT: Any = Raw(b"")
 _INVALID = (msgspec.MsgspecError, ValueError, ArithmeticError, RecursionError)
@@ -308,8 +316,9 @@ class EventReader(RequestReader):
 
     def examine(self, text: bytes) -> Record:
         """Return the row of an event with all problems of the event."""
+        sent = text
         try:
-            event = _object(text)
+            event = around = _object(text)
             if "payload" in event:
                 event, text = _payload(event), bytes(_fields(text)["payload"])
             image, other = _images(event)
@@ -333,6 +342,10 @@ class EventReader(RequestReader):
         if self.closed:
             record.reasons += [("schema", name, "is not declared") for name in others]
         record.reasons += _unsafe({n: event[n] for n in event if n not in ("before", "after")})
+        if around is not event:
+            record.reasons += _unsafe({"schema": around.get("schema")})
+        if not record.reasons:
+            record.reasons += _changed(sent.decode(), event.get("source") or {})
         return record
 
 
@@ -449,6 +462,26 @@ def _unsafe_value(value: Any, depth: int) -> str | None:
         return None
     found = (_unsafe_value(one, depth + 1) for one in value)
     return next((message for message in found if message is not None), None)
+
+
+def _changed(text: str, source: dict[str, Any]) -> Iterator[Reason]:
+    """Yield a number of the source that Spark would write as text with other digits.
+
+    The source is a map of texts. Like ingestion, this takes an equal number elsewhere in the event
+    for one of the source. `-0` is equal to the integer 0, which `there` has as None.
+    """
+    there: set[float | None] = set()
+    for one in source.values():
+        if type(one) is Number or (type(one) is int and abs(one) >= 2**63):
+            there.add(float(one))
+        elif type(one) is int and one == 0:
+            there.add(None)
+    for number in _CHANGEABLE(_EMPTIED(text)) if there else ():
+        equal = None if number == "-0" else float(number)
+        if equal in there and not _KEPT(number):
+            message = f"has the number {number[:100]}, which would change as text: send a string"
+            yield "type", "source", message
+            return
 
 
 def _shown(raw: Raw) -> str:

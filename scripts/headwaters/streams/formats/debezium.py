@@ -20,6 +20,7 @@ from headwaters.streams.formats.json import (
     IS_FRAMED,
     Json,
     as_received,
+    changed_numbers,
     has_unknown,
     number_within,
     unknown_keys,
@@ -122,7 +123,8 @@ class Debezium(Json):
             malformed(received.startswith("\0"), IS_FRAMED),
             malformed(F.ltrim(received).startswith("["), IS_ARRAY),
             malformed(~one.eqNullSafe(1), "is not one JSON object"),
-            *[(when, self._named(what)) for when, what in super().problems()],
+            *[(when, self._named(what)) for when, what in self.misfits()],
+            *[(when, _unnamed(what)) for when, what in changed_numbers(self.contract)],
             undeclared(has_unknown(self.contract), unknown_keys(self.contract)),
             (op.isNull(), problem_of("malformed", null(), _without_op())),
             (op == "t", problem_of("check", F.lit("op"), F.lit(_TRUNCATE))),
@@ -182,6 +184,12 @@ class Debezium(Json):
         of_envelope = problem.getField("field") == "payload"
         inside = problem.getField("field").isNull() & (problem.getField("reason") == "type")
         return F.when(of_envelope | inside, F.coalesce("_unfit", within)).otherwise(problem)
+
+
+def _unnamed(problem: Column) -> Column:
+    """Return a problem of the envelope without the name of its column, which no event has."""
+    field = F.nullif(problem.getField("field"), F.lit("payload"))
+    return problem_of("type", field, problem.getField("message"))
 
 
 def _without_op() -> Column:

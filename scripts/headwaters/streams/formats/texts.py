@@ -28,9 +28,11 @@ WHOLE_NUMBERS = {"tinyint", "byte", "smallint", "short", "int", "integer", "bigi
 _KINDS = {"dec": "decimal", "numeric": "decimal", "double": "float", "real": "float"}
 NEWEST_SECOND = 253_402_300_799  # the last one of the year 9999; larger numbers are milliseconds
 
-# In JSON: a number that is not an integer, a text, and a `\ud800` alone; an escaped backslash does
-# not start an escape.
+# In JSON: a number that is not an integer, any number that Spark may write with other digits (also
+# -0, and one of more digits than a decimal has), a text, and a `\ud800` alone; an escaped backslash
+# does not start an escape.
 NUMBER = r"-?[0-9]+(?:\.[0-9]+(?:[eE][-+]?[0-9]+)?|[eE][-+]?[0-9]+)"
+CHANGEABLE = rf"{NUMBER}|-?[0-9]{{39,}}|-0(?![0-9.eE])"
 TEXT = r'"(?:[^"\\]|\\.)*+"'
 _HIGH, _LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 HALF_A_SURROGATE = rf"(?<!\\)(?:\\\\)*+(?:{_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW})"

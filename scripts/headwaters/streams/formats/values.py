@@ -152,6 +152,29 @@ def floats_within(kind: T.DataType, value: Column, is_one: Callable[[Column], Co
     return F.coalesce(is_one(value).cast("int"), F.lit(0))
 
 
+def numbers_within(kind: T.DataType, value: Column) -> Column:
+    """Return the numbers among the variants in a value, as texts that Spark would write.
+
+    The type has variants, and maps, arrays and structs of them, alone.
+    """
+    none = F.array().cast("array<string>")
+    if isinstance(kind, T.StructType):
+        fields = (numbers_within(f.dataType, value.getField(f.name)) for f in kind)
+        return F.concat(*fields)
+    if isinstance(kind, T.ArrayType | T.MapType):
+        inner = kind.elementType if isinstance(kind, T.ArrayType) else kind.valueType
+        elements = value if isinstance(kind, T.ArrayType) else F.map_values(value)
+        each = F.transform(elements, lambda one: numbers_within(inner, one))
+        return F.coalesce(F.flatten(each), none)
+    name = F.schema_of_variant(value)
+    whole, other = name == "BIGINT", name.rlike("^(?:DECIMAL|DOUBLE|FLOAT)")
+    return (
+        F.when(whole, F.array(value.try_cast("string")))
+        .when(other, F.array(value.try_cast("double").cast("string")))
+        .otherwise(none)
+    )
+
+
 def not_utf8(kind: T.DataType, value: Column, wanted: T.DataType) -> list[Column]:
     """Return the texts of a value, itself or inside it, that are not UTF-8.
 
