@@ -139,7 +139,7 @@ def cut(
         found = cutter.cut(relation, constant)
         if found is not None or not cutter.may_be_finer:
             return found
-        return _Cutter(text, inputs, prove, read, is_finer=True).cut(relation, constant)
+        return cutter.cut(relation, constant, is_finer=True)
     except Refused:
         return None
 
@@ -151,10 +151,9 @@ class _Cutter:
         inputs: Sequence[Input],
         prove: Prove,
         read: Read,
-        is_finer: bool = False,
     ) -> None:
-        """With `is_finer`, groups that cannot be hidden are made of finer ones."""
-        self._is_finer = is_finer
+        # groups that cannot be hidden are made of finer ones
+        self._is_finer = False
         # a query was found whose groups may be made of finer ones
         self.may_be_finer = False
         self._sql, self._tree, self._nodes = text.sql, text.tree, text.nodes
@@ -163,6 +162,7 @@ class _Cutter:
         # several callers parse and read the same texts
         self._parsed = functools.cache(dialect.parsed)
         self._pieces: dict[tuple[int, str, str], exp.Query] = {}
+        self._proofs: dict[str, tuple[Stage, Relation[object]] | None] = {}
         self._tokens = text.tokens
         # positions of brackets, and of possible starts of clauses
         marks = {TokenType.L_PAREN, TokenType.R_PAREN, *_BEGINS}
@@ -196,8 +196,16 @@ class _Cutter:
         """Return the position of the closing bracket for each opening one."""
         return dict(bracket_pairs(self._marks))
 
-    def cut(self, relation: Relation[object], constant: Collection[str]) -> Cut | None:
-        """Return the cut; None unless only hidden queries read some input."""
+    def cut(
+        self, relation: Relation[object], constant: Collection[str], is_finer: bool = False
+    ) -> Cut | None:
+        """Return the cut; None unless only hidden queries read some input.
+
+        With `is_finer`, groups that cannot be hidden are made of finer ones. The second search
+        knows the proofs of the first.
+        """
+        self._is_finer, self._tried = is_finer, 0
+        self._stages, self._edits, self._visited = [], [], set()
         nodes = self._nodes
         names = [query.alias.lower() for query in nodes if isinstance(query, exp.CTE)]
         if len(set(names)) < len(names) or set(names) & set(self._inputs):
@@ -712,7 +720,10 @@ class _Cutter:
     def _proven(self, query: exp.Select, body: str, around: str = "") -> Stage | None:
         """Return SQL made of parts of a query as a hidden query; None without a proof."""
         tree = self._piece(query, body, around)
-        proven = self._prove(f"{self._with(query)}{body}", tree, self._used(tree))
+        sql = f"{self._with(query)}{body}"
+        if sql not in self._proofs:
+            self._proofs[sql] = self._prove(sql, tree, self._used(tree))
+        proven = self._proofs[sql]
         if proven is None:
             return None
         stage, relation = proven
