@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from sqlglot import exp, parse, parse_one
+from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 from sqlglot.helper import ensure_list
 from sqlglot.optimizer.qualify import qualify
@@ -27,6 +27,7 @@ from headwaters.analysis.origins import (
     joined_origins,
     listed,
 )
+from headwaters.analysis.refusal import Refused
 from headwaters.platform import spark_version
 
 _SELECT = {
@@ -92,7 +93,9 @@ def origins_of(
 def _parsed(sql: str) -> exp.Query:
     """Parse SQL that contains exactly one query. Raises NotAnalysed."""
     try:
-        trees = [tree for tree in parse(sql, dialect=dialect.SPARK) if tree is not None]
+        trees = dialect.statements(sql)
+    except Refused as refused:
+        raise NotAnalysed(f"its SQL cannot be parsed: {refused.reason}") from None
     except SqlglotError as error:
         raise NotAnalysed(f"its SQL cannot be parsed: {_first_line(error)}") from None
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +17,9 @@ from sqlglot.errors import ParseError, SqlglotError, TokenError
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token
 
+from headwaters.analysis.pipes import unpiped
 from headwaters.analysis.refusal import Refused
+from headwaters.analysis.spark_tokens import SHIFTS, as_spark_reads, name_functions
 
 # Functions whose arguments have a special syntax.
 _SPECIAL = {
@@ -32,9 +36,9 @@ _MARK = "\x00"
 _BEFORE_TYPES = {TokenType.ALIAS, TokenType.DCOLON, TokenType.LT, TokenType.COLON}
 _TYPES = SparkParser.TYPE_TOKENS - {TokenType.STRUCT, TokenType.ARRAY, TokenType.MAP}
 # Operators whose precedence differs between sqlglot and Spark.
-_BITWISE = (
+_BITWISE: tuple[type[exp.Expr], ...] = (
     *(exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.DPipe),
-    *(exp.BitwiseLeftShift, exp.BitwiseRightShift),
+    *SHIFTS,
 )
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
 _PREDICATES = (
@@ -72,7 +76,8 @@ SPARK = _Spark
 class Text:
     """A parsed query: its text, tree, tokens, and all nodes of the tree.
 
-    The nodes are those of `walked`, shared by all callers that visit every node.
+    The text has no pipe syntax, but queries that mean the same. The nodes are those of `walked`,
+    shared by all callers that visit every node.
     """
 
     sql: str
@@ -102,27 +107,30 @@ def parsed(sql: str) -> exp.Query:
 
 def read(sql: str) -> Text:
     """Parse SQL that is one query. Raises Refused if it cannot be read."""
-    tree, tokens = _parsed(sql)
+    tree, tokens, text = _parsed(sql)
     nodes = walked(tree)
     for node in nodes:
         _check(node)
-    return Text(sql, tree, tokens, nodes)
+    if name_functions(nodes):
+        nodes = walked(tree)
+    return Text(text, tree, tokens, nodes)
 
 
 def unchecked(sql: str) -> exp.Query:
     """Parse SQL that may name versions and parameters. Raises Refused if it cannot be parsed."""
-    tree, _ = _parsed(sql)
-    for node in walked(tree):
+    tree, _, _ = _parsed(sql)
+    nodes = walked(tree)
+    for node in nodes:
         if type(node) in _MARKED:
             _unmark(node)
+    name_functions(nodes)
     return tree
 
 
-def _parsed(sql: str) -> tuple[exp.Query, Sequence[Token]]:
-    """Return the tree of one query, with marked names, and its tokens."""
+def _parsed(sql: str) -> tuple[exp.Query, Sequence[Token], str]:
+    """Return the tree of one query, with marked names, its tokens, and its text without pipes."""
     try:
-        tokens = _Spark().tokenize(sql)
-        _refuse_words(sql, tokens)
+        sql, tokens = _tokens(sql, is_strict=True)
         with _as_written(tokens):
             trees = [tree for tree in _Spark().parser().parse(tokens, sql) if tree is not None]
     except (ParseError, TokenError) as error:
@@ -134,7 +142,42 @@ def _parsed(sql: str) -> tuple[exp.Query, Sequence[Token]]:
         raise Refused("HW_NOT_UNDERSTOOD", "", None, f"it cannot be parsed: {error}") from None
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
         raise Refused("HW_NOT_UNDERSTOOD", "", None, "it is not one query")
-    return trees[0], tokens
+    return trees[0], tokens, sql
+
+
+def statements(sql: str) -> list[exp.Expr]:
+    """Parse SQL with sqlglot's classes of functions. Raises SqlglotError and Refused."""
+    text, tokens = _tokens(sql, is_strict=False)
+    trees = [tree for tree in _Spark().parser().parse(tokens, text) if tree is not None]
+    for tree in trees:
+        name_functions(walked(tree))
+    return trees
+
+
+def _tokens(sql: str, is_strict: bool) -> tuple[str, list[Token]]:
+    """Return the tokens as Spark reads them, and their text, without pipes. Raises Refused.
+
+    With `is_strict`, refuse tokens that sqlglot reads differently from Spark.
+    """
+    tokens = _Spark().tokenize(sql)
+    if is_strict:
+        _refuse_words(sql, tokens)
+    if "|>" in sql and any(token.token_type is TokenType.PIPE_GT for token in tokens):
+        parts = unpiped(sql, tokens)
+        sql = "".join(text for text, _ in parts)
+        tokens = _Spark().tokenize(sql)
+        _number_lines(tokens, parts)
+    return sql, as_spark_reads(sql, tokens)
+
+
+def _number_lines(tokens: Iterable[Token], parts: Sequence[tuple[str, int]]) -> None:
+    """Give the tokens of a text the lines of the text that its parts are made of."""
+    ends = list(itertools.accumulate(len(text) for text, _ in parts))
+    for token in tokens:
+        place = bisect_right(ends, token.start)
+        text, first = parts[place]
+        begin = ends[place] - len(text)
+        token.line = first + text.count("\n", 0, token.start - begin)
 
 
 def _check(node: exp.Expr) -> None:
@@ -223,11 +266,9 @@ def _unmark(node: exp.Expr) -> None:
 def _refuse_words(sql: str, tokens: Sequence[Token]) -> None:
     """Refuse tokens that sqlglot reads differently from Spark."""
     may_be_hexadecimal = "0x" in sql.lower()
-    if not may_be_hexadecimal and "|>" not in sql and "\\" not in sql:
+    if not may_be_hexadecimal and "\\" not in sql:
         return
     for token in tokens:
-        if token.token_type is TokenType.PIPE_GT:
-            raise Refused("HW_NOT_UNDERSTOOD", "|>", token.line, "pipe syntax is not analysed")
         if may_be_hexadecimal and sql[token.start : token.start + 2].lower() == "0x":
             reason = "to Spark it is a name, and to others a number"
             clause = sql[token.start : token.end + 1]
@@ -297,7 +338,9 @@ def _is_grouped_otherwise(node: exp.Expr, part: exp.Expr) -> bool:
     is_right = part is node.args.get("expression")
     if isinstance(node, _BITWISE):
         is_sum = is_right and isinstance(node, exp.DPipe) and isinstance(part, (exp.Add, exp.Sub))
-        return is_sum or (isinstance(part, _BITWISE) and type(part) is not type(node))
+        is_other = type(part) is not type(node) and not isinstance(node, SHIFTS)
+        is_other = is_other or (isinstance(node, SHIFTS) and not isinstance(part, SHIFTS))
+        return is_sum or (isinstance(part, _BITWISE) and is_other)
     if is_right and isinstance(node, _NULL_SAFE):
         part = part.unnest()  # sqlglot may have added the brackets
     compared = (*_COMPARISONS, *_NULL_SAFE) if is_right else ()
@@ -324,7 +367,9 @@ def _of_alone(tell: Callable[[exp.Expr], _Told], node: exp.Expr) -> _Told:
 
 def text(node: exp.Expr) -> str:
     """Return the node as SQL, shortened for a message."""
-    sql = whole_text(node)
+    copied = exp.Paren(this=node.copy())
+    name_functions(walked(copied))
+    sql = whole_text(copied.this, is_own=True)
     return sql if len(sql) <= 80 else sql[:77] + "…"
 
 
@@ -338,3 +383,16 @@ def whole_text(node: exp.Expr, is_own: bool = False) -> str:
     """Return the node as SQL. With `is_own`, the generator may change the node."""
     written = _Spark().generator(normalize_functions=False)
     return str(written.generate(node, copy=not is_own))
+
+
+def type_text(node: exp.Expr) -> str:
+    """Return a type as SQL, in a tenth of the time of `whole_text` if it has no parts."""
+    others = (value for name, value in node.args.items() if name != "this")
+    if type(node.this) is exp.DType and not any(others):
+        return _plain_type(node.this)
+    return whole_text(node)
+
+
+@functools.cache
+def _plain_type(kind: exp.DType) -> str:
+    return whole_text(exp.DataType(this=kind))

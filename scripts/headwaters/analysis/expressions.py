@@ -533,7 +533,7 @@ class Expressions(ABC, Generic[F]):
 
     def _cast(self, node: exp.Expr, scope: Scope[F]) -> Value:
         self._only(node, {"this", "to", "safe", "action", "format"})
-        type = type_of_cast(dialect.whole_text(node.args["to"]).lower())
+        type = type_of_cast(dialect.type_text(node.args["to"]).lower())
         if is_collated(type):
             raise self._collated(node, type)
         value = self._value(node.this, scope, is_handed_on=type == "string")
@@ -657,6 +657,10 @@ class Expressions(ABC, Generic[F]):
             return found
 
         inner = node.unnest()
+        if type(inner) is exp.Column:
+            made = numbered(inner)  # most are columns, and need no copy
+            if type(made) is exp.Identifier and "`" not in made.name:
+                return exp.Column, f"`{made.name}`".lower()
         made = inner.transform(numbered)
         return _kind_of_node(inner), dialect.whole_text(made, is_own=True).lower()
 

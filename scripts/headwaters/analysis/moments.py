@@ -129,7 +129,7 @@ def _stays_text(node: exp.Expr, texts: frozenset[str]) -> bool:
     if isinstance(parent, exp.Cast):
         is_text = parent.args["to"].this in _TEXTS
         if not is_text:
-            return not _may_be_moment(dialect.whole_text(parent.args["to"]))
+            return not _may_be_moment(dialect.type_text(parent.args["to"]))
     return (is_choice or is_text) and _stays_text(parent, texts)
 
 
@@ -158,7 +158,7 @@ def _is_text(node: exp.Expr, texts: frozenset[str]) -> bool:
     if isinstance(node, exp.Column):
         return node.name.lower() in texts
     if isinstance(node, exp.Cast):
-        return not _may_be_moment(dialect.whole_text(node.args["to"]))
+        return not _may_be_moment(dialect.type_text(node.args["to"]))
     if dialect.name_of(node) in _TEXT | _TO_TEXT:
         return True
     if isinstance(node, exp.If) and isinstance(node.parent, exp.Case):

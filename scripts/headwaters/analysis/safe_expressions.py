@@ -8,13 +8,13 @@ this module does not name are left out.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
 from sqlglot import exp
 
 from headwaters.analysis import dialect
-from headwaters.analysis.exact_types import decimal_of
+from headwaters.analysis.exact_types import decimal_of, is_exact
 from headwaters.analysis.relations import Column
 
 # Kinds of comparable values; a `literal` compares with all kinds, and `other` with none.
@@ -88,11 +88,24 @@ def _text(node: exp.Expr, marks: dict[int, str]) -> str:
     copied = node.copy()
     for original, copy in zip(dialect.walked(node), dialect.walked(copied), strict=True):
         copy.pop_comments()
+        if dialect.name_of(copy) == "struct":
+            # a lead reads columns by other names than the query does
+            copy.set("expressions", list(_named_fields(copy, original)))
         if isinstance(copy, exp.TryCast) and copy.args["to"].this is exp.DType.DATE:
             copy.set("safe", True)
         if isinstance(original, exp.Column):
             copy.replace(exp.Var(this=marks[id(original)]))
     return dialect.whole_text(copied, is_own=True)
+
+
+def _named_fields(copy: exp.Expr, struct: exp.Expr) -> Iterator[exp.Expr]:
+    """Yield the fields of a struct with the names that Spark gives them."""
+    for number, (field, original) in enumerate(
+        zip(copy.expressions, struct.expressions, strict=True), 1
+    ):
+        name = original.name if isinstance(original, exp.Column) else f"col{number}"
+        is_named = isinstance(original, exp.Alias)
+        yield field if is_named else exp.alias_(field, exp.to_identifier(name, quoted=True))
 
 
 def _kind(node: exp.Expr, columns: dict[int, Column]) -> Kind | None:
@@ -264,6 +277,8 @@ def _kind_of_function(
         return None
     if name in _CHOICES:
         return same(*arguments)
+    if name == "struct":
+        return "other" if all(_is_exact_field(part, columns) for part in arguments) else None
     if name == "if" and len(arguments) == 3:
         return same(*arguments[1:]) if _kind(arguments[0], columns) == "bool" else None
     if name == "concat":
@@ -300,6 +315,21 @@ def _kind_of_function(
         is_number = divisor.isdigit() and int(divisor) > 0
         return "number" if is_number and _kind(arguments[0], columns) == "number" else None
     return None
+
+
+def _is_exact_field(node: exp.Expr, columns: dict[int, Column]) -> bool:
+    """Return true for a field whose equal values are the same, so that equal structs are.
+
+    Two structs are equal if each of their fields is, also where both are NULL; `struct()` is never
+    NULL itself. Numbers may be floating point numbers, unless they are whole or of an exact type.
+    """
+    node = node.unalias()
+    if isinstance(node, exp.Column):
+        return is_exact(columns[id(node)].type)
+    if isinstance(node, exp.Literal):
+        return node.is_string
+    kind = _kind(node, columns)
+    return kind in ("text", "date", "bool") or (kind == "number" and bool(_bound(node, columns)))
 
 
 def _kind_of_days(name: str, arguments: list[exp.Expr], columns: dict[int, Column]) -> Kind | None:

@@ -234,7 +234,8 @@ def dotted_names(sql: str) -> list[Name]:
         elif word == "lateral" and level.expects:
             pass
         elif word in _ENDS_FROM:
-            level.is_query = level.is_query or word == "select"
+            # a pipe may begin behind common table expressions: `with k as (…) from k |> …`
+            level.is_query = level.is_query or word in ("select", "with")
             level.in_from = level.expects = False
         elif code[number].name:
             parts, start = [code[number].name], starts[number]

@@ -63,6 +63,19 @@ FORMS: dict[str, list[SqlForm]] = {
             "select id, amount * 2 as twice from orders where status = 'paid'",
         ),
         SqlForm(
+            "pipe syntax: `where`, `select`, `extend`, `drop`, `aggregate`, `join`, `as`, …",
+            "changed rows",
+            "Each operator is a query that reads the one before, and is followed as that.",
+            "from orders |> where amount > 1 |> extend amount * 2 as twice |> select id, twice",
+        ),
+        SqlForm(
+            '`>>>`, `<<`, `>>`, `!>`, `X"1F"`, variant paths `v:a.b[0]`',
+            "changed rows",
+            "They are functions and operators of one row, such as `variant_get`.",
+            "select id, customer_id >>> 2 as bucket, parse_json(details):shop.id::int as shop"
+            " from orders",
+        ),
+        SqlForm(
             "`explode` in a select list, `lateral view`",
             "changed rows",
             "The rows that a generator makes belong to one row of the input.",
@@ -147,6 +160,13 @@ FORMS: dict[str, list[SqlForm]] = {
             "Changed rows give the old and the new value of an expression of one row.",
             "select md5(concat_ws('-', customer_id, status)) as k, sum(amount) as s"
             " from orders group by 1",
+        ),
+        SqlForm(
+            "structs of exact values, without floating point numbers and maps",
+            "traced keys",
+            "Structs are equal if their fields are, NULL included; a lead names the fields alike.",
+            "select struct(customer_id, status) as k, count(*) as n from orders"
+            " group by struct(customer_id, status)",
         ),
         SqlForm(
             "exploded tags",
@@ -298,13 +318,6 @@ FORMS: dict[str, list[SqlForm]] = {
             "select id from orders where placed = (select max(placed) from orders)",
         ),
         SqlForm(
-            "groups by a struct",
-            "replaced",
-            "A lead would need the names of its fields: group by the columns.",
-            "select struct(customer_id, status) as k, count(*) as n from orders"
-            " group by struct(customer_id, status)",
-        ),
-        SqlForm(
             "ranks of all rows, `limit` without groups",
             "replaced",
             "Each row may move all others.",
@@ -325,10 +338,10 @@ FORMS: dict[str, list[SqlForm]] = {
             " and i.line = r.line + 1 where r.line < 9) select order_id, line from r",
         ),
         SqlForm(
-            "variant paths, `>>>`, pipe syntax, `table t`",
+            "the pipe operators `set` and `tablesample`, paths with backquotes, `table t`",
             "replaced",
             "The parser does not read them as Spark does.",
-            "from orders |> where amount > 1 |> select id",
+            "from orders |> set amount = amount * 2 |> select id, amount",
         ),
     ],
 }

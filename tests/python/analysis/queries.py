@@ -387,6 +387,8 @@ class Oracle:
 
 def _of_lists(value: Any, kind: type) -> Any:
     """Return a list as this kind: rows are compared as tuples, and DuckDB reads lists."""
+    if isinstance(value, dict):  # a struct
+        return tuple(value.values())
     return kind(value) if isinstance(value, (list, tuple)) else value
 
 

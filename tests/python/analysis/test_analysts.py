@@ -43,18 +43,14 @@ def _tables() -> list[Input]:
 
 
 TABLES = _tables()
-# Models that replace the table at each change, with the reason. Five of them read all rows for each
-# row of the result, and the analysis does not read the last three as Spark does.
+# Models that replace the table at each change, with the reason: they read all rows for each row of
+# the result.
 REPLACED = {
     "last_orders": "the first rows of all are chosen",
-    "price_points": "a lead would need the names of a struct's fields",
     "rates_of_today": "one maximum decides for every row",
     "reporting_lines": "a row depends on rows of any distance",
     "salary_quartiles": "a rank of each row among all",
     "share_of_revenue_by_order": "every row has a share of the total",
-    "big_orders_piped": "pipe syntax",
-    "event_flags": "`>>>`",
-    "webhook_names": "paths of variants",
 }
 # Models that replace it if this input changes, with the reason.
 LOOKUPS = {
@@ -66,7 +62,15 @@ SOME = (
     *("signups_by_month", "active_subscriptions_by_day", "coupon_usage", "cohort_retention"),
     *("sessions", "order_tags", "dim_geography_fact", "first_touch", "revenue_grouping_sets"),
     *("monthly_channel_pivot", "customers_with_trouble", "unpaid_amounts", "signup_funnel"),
+    *("price_points", "big_orders_piped", "webhook_names"),
 )
+# What sqlglot does not translate from Spark.
+IN_DUCKDB = {
+    ">>> 2": "div 4",
+    'X"42"': "X'42'",
+    "body:event": "get_json_object(body, '$.event')",
+    "body:data.id": "get_json_object(body, '$.data.id')",
+}
 
 
 def question(name: str) -> Question:
@@ -97,7 +101,7 @@ def test_few_models_and_rounds_replace_the_table() -> None:
     assert [(name, of) for name, of in lost if name not in REPLACED] == [
         (name, of) for name, (of, _) in LOOKUPS.items()
     ]
-    assert (len(rounds), len(lost)) == (112, 12)
+    assert (len(rounds), len(lost)) == (112, 7)
 
 
 MOMENTS = [
@@ -140,6 +144,9 @@ def _value(chance: random.Random, table: str, column: str, kind: str) -> Any:
     if column in ("payload", "profile"):
         listed = (f'"{key}": "{chance.choice("ab")}"' for key in ("campaign", "language"))
         return chance.choice(["{" + ", ".join(listed) + "}", None])
+    if kind == "variant":
+        event, number = chance.choice(["sent", "read"]), chance.randint(1, 2)
+        return chance.choice([f'{{"event": "{event}", "data": {{"id": {number}}}}}', "{}", None])
     if column == "name":
         return chance.choice(NAMES.get(table, OTHERS))
     if column == "salary":
@@ -186,9 +193,18 @@ def _compared(name: str, rows: Counter[Row]) -> Counter[Row]:
 
 def _wrong(name: str, rounds: int) -> str | None:
     """Return the rows of a run that differ from the model; an empty text if it is replaced."""
-    oracle = Oracle({source.name: source.columns for source in TABLES})
+    columns = {
+        source.name: {
+            column: kind.replace("variant", "string") for column, kind in source.columns.items()
+        }
+        for source in TABLES
+    }
     asked = question(name)
-    return wrong(oracle, asked.sql, asked, rounds, partial(_drawn, name), partial(_compared, name))
+    sql = asked.sql
+    for written, other in IN_DUCKDB.items():
+        sql = sql.replace(written, other)
+    drawn, compared = partial(_drawn, name), partial(_compared, name)
+    return wrong(Oracle(columns), sql, asked, rounds, drawn, compared)
 
 
 @pytest.mark.parametrize("name", SOME)

@@ -52,6 +52,11 @@ ACCEPTED: dict[str, list[str]] = {
         "(hw_1) e by day: select `day` as hw_1, sum(amount) as hw_2, count(amount) as hw_3"
         " from e where id > 3 group by `day`",
     ],
+    "from e |> where id > 3 |> aggregate sum(amount) as s": [
+        f"select {SUM.format('decimal(20,2)')} as s from hw_stage_1 as hw_s ",
+        "(hw_1) e by day: select `day` as hw_1, sum(amount) as hw_2, count(amount) as hw_3"
+        " from e where id > 3 group by `day`",
+    ],
     "select count(*) as n, max(nr) as m, min(id) + 1 as k from e having count(*) > 2": [
         "select coalesce(sum(hw_2), 0) as n, max(hw_3) as m, min(hw_4) + 1 as k"
         " from hw_stage_1 as hw_s having coalesce(sum(hw_2), 0) > 2",

@@ -235,8 +235,32 @@ EXAMPLES = {
     ),
     # the fields of a struct identify rows; a map never does, nor inside another type
     "select struct(grp, val) as k, count(*) as n from a group by grp, val": (
-        "replace (); `SELECT struct(grp, val) AS k, count(*) AS n FROM a GROUP BY grp, val` (line 1"
-        " of the compiled SQL): no column of the result is made of single rows of its inputs"
+        "affected_keys (k) a led to k"
+    ),
+    "select struct(grp, val) as k, count(*) as n from a group by 1": "affected_keys (k) a led to k",
+    "select struct(grp, tags) as k, count(*) as n from m join a using (id) group by 1": (
+        "replace (); `GROUP BY 1` (line 1 of the compiled SQL): no GROUP BY column is made of"
+        " single rows"
+    ),
+    "select struct(doc) as k, count(*) as n from m group by struct(doc)": (
+        "replace (); `GROUP BY struct(doc)` (line 1 of the compiled SQL): no GROUP BY column is"
+        " made of single rows"
+    ),
+    "select struct(val + 1) as k, count(*) as n from a group by 1": (
+        "replace (); `GROUP BY 1` (line 1 of the compiled SQL): no GROUP BY column is made of"
+        " single rows"
+    ),
+    "select struct(cast(val as double)) as k, count(*) as n from a group by 1": (
+        "replace (); `GROUP BY 1` (line 1 of the compiled SQL): no GROUP BY column is made of"
+        " single rows"
+    ),
+    "select struct(null) as k, count(*) as n from a group by 1": (
+        "replace (); `GROUP BY 1` (line 1 of the compiled SQL): no GROUP BY column is made of"
+        " single rows"
+    ),
+    "select struct(struct(grp)) as k, count(*) as n from a group by 1": (
+        "replace (); `GROUP BY 1` (line 1 of the compiled SQL): no GROUP BY column is made of"
+        " single rows"
     ),
     "select grp, struct(grp, val) as k, count(*) as n from a group by grp, val": (
         "affected_keys (grp, k) a by grp"

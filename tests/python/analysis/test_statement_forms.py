@@ -108,9 +108,6 @@ select b, a, count(*) as n from t group by grouping sets ((b), (a))
 select b, q, count(*) as n from t group by b, rollup (q)
 select b, q, count(*) as n from t group by grouping sets ((b, q), (b))
 select t.a, u.c from t join u on coalesce(t.b, '') = coalesce(u.c, '')
-""".strip().split("\n")
-# Forms that replace the table, each with the reason in the run's line.
-REPLACED = r"""
 select v:a::string as x from t
 select v:a.b[0]::int as x from t
 select v:['a'] as x from t
@@ -121,15 +118,36 @@ from t |> where a > 1 |> select a, b
 from t |> extend a + 1 as x |> drop v
 from t |> aggregate count(*) as n group by b
 from t |> join u on t.a = u.a |> select t.a, c
-from t |> set a = a + 1 |> as k |> select k.a, b
 from t |> select a |> union all (select a from u)
 from t |> select a |> order by a |> limit 2
 from t |> select a, b |> pivot (count(a) for b in ('x', 'y'))
+select a from t where not exists (from u |> where c = 'x')
+select a << 1 as x, a >> 2 as y, (a & 7) >>> 1 as z from t
+select -v:a::int as x, v:a['b c'].d::string as y, (v):a as z, parse_json(b):a[0] as w from t
+select cast(null as array<array<array<int>>>) as x, m[':k'] as y, ':k' as z from t
+from t |> where t.a > 1 |> join u on t.a = u.a |> select c, q
+from t |> where t.a > 1 |> where b = 'x' |> as k |> where k.a > 1 |> select k.a
+from t |> limit 3 |> where a > 1 |> offset 2
+from t |> order by a |> select a |> extend a + 1 as b |> where b > 1
+from t |> aggregate sum(q) as x, count(*) as n group by year(d) as y, b |> where n > 1
+with k as (from t |> where a > 1) from k |> select a |> aggregate max(a) as x
+select a from t union all select a from u |> where a > 1
+table t |> select a |> intersect select a from u
+from t as k |> where k.b = '|> where' -- |> drop a
+select a from t where a in (from u |> where u.c = t.b |> select a)
+""".strip().split("\n")
+# Forms that replace the table, each with the reason in the run's line.
+REPLACED = r"""
+from t |> set a = a + 1 |> as k |> select k.a, b
+from t join u on t.a = u.a |> limit 2 |> select t.a
+from t |> aggregate count(*) as n group by 1
+from t |> aggregate count(*) as n group by rollup (b)
+select v:`a b` as x from t
+select a & 1 >>> 2 as x from t
 table t
 with recursive r as (select 1 as n union all select n + 1 from r where n < 3) select n from r, t
 select transform(a) using 'cat' as (x string) from t
 select a, b collate utf8_lcase as x from t
-select a from t where not exists (from u |> where c = 'x')
 """.strip().split("\n")
 # Words that are refused in any context.
 REFUSED = {
@@ -141,6 +159,8 @@ REFUSED = {
     "from t |> extend _metadata.file_name as x": "HW_NONDETERMINISTIC",
     "from t |> extend own(a) as x": "HW_NONDETERMINISTIC",
     "select v:a, `current_user` from t": "HW_NONDETERMINISTIC",
+    "select v:`a`, `current_user` from t": "HW_NONDETERMINISTIC",
+    "from t |> set a = rand()": "HW_NONDETERMINISTIC",
     "select uuid() as x, a >>> 1 as y from t": "HW_NONDETERMINISTIC",
     "from t |> where a in (select a from identifier('u'))": "HW_FUNCTION_READS_TABLE",
     "select a from identifier('t')": "HW_FUNCTION_READS_TABLE",
@@ -149,6 +169,8 @@ REFUSED = {
 # Spark may answer these functions differently, but here the words name columns or aliases.
 ALLOWED = [
     "select v:a, t.current_date from t",
+    "select v:`a`, t.current_date from t",
+    "from t |> set a = 1 -- rand()",
     "select v:a as current_date from t",
     "with k (x) as (select a >>> 1 from t) select x from k",
     "select a >>> 1 from t -- rand()",
@@ -194,7 +216,7 @@ def test_names_of_columns_and_aliases_are_no_such_words(sql: str) -> None:
 
 
 def test_a_function_of_a_person_is_read_in_any_syntax() -> None:
-    sql = "select a >>> 1 as y, twice(a) as x from t"
+    sql = "select v:`a b` as y, twice(a) as x from t"
     twice, day = {"twice": "x * 2"}, {"twice": "day(x)", "day": "current_date"}
     read = {"twice": "(select max(a) from u)"}
     codes = []

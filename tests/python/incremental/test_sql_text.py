@@ -136,6 +136,24 @@ def test_common_table_expressions_are_seen_behind_them(sql: str, read: str) -> N
     assert relations_in(sql) == read.split()
 
 
+@pytest.mark.parametrize(
+    ("sql", "read"),
+    [
+        (
+            "with k as (select 1) from a.b |> join k on x = y |> where z in (from c |> select d)",
+            "a.b c",
+        ),
+        (
+            "from a |> union all (select x from b) |> aggregate count(*) group by trim(c from d)",
+            "a b",
+        ),
+        ("select trim(upper(x) from y) from a where '|> join b' = z -- |> join c", "a"),
+    ],
+)
+def test_relations_of_pipes_are_found(sql: str, read: str) -> None:
+    assert relations_in(sql) == read.split()
+
+
 def test_a_column_is_no_relation() -> None:
     sql = """
         select extract(year from a.b), x is not distinct from c.d, e.f from g join h.i on h.i = j.k
