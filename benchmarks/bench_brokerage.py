@@ -37,6 +37,7 @@ from benchmarks.runner import (
     shared_engine,
     statements_of_dbt,
 )
+from headwaters.platform import delta_rs
 
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 from analysis import queries, warehouse  # whose models these are
@@ -170,7 +171,8 @@ def in_duckdb(lake: Path, models: Sequence[str]) -> Clock:
         for schema in ("main_inputs", SCHEMAS["table"]):
             for folder in (lake / "warehouse" / f"{schema}.db").iterdir():
                 if folder.name not in models:
-                    db.register("read", DeltaTable(folder).to_pyarrow_table())
+                    rows = delta_rs.read(delta_rs.query(t=DeltaTable(folder)), "select * from t")
+                    db.register("read", rows)
                     db.execute(f"create table {folder.name} as select * from read")
 
         def recompute() -> None:
