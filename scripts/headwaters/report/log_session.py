@@ -338,6 +338,11 @@ class LogSession:
         state = self.tables.state(table_name(node))
         return state.properties if state else None
 
+    def rows_by_log(self, table: str) -> int | None:
+        """Return the rows of a table."""
+        state = self.tables.state(table)
+        return state.rows if state else None
+
     def run_config(self, node: Mapping[str, Any]) -> Config:
         """Return a model's config with typed settings."""
         return self._config_of(node)

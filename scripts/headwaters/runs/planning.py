@@ -7,10 +7,11 @@ first decision counts.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from headwaters.analysis import added_columns, columns_digest
+from headwaters.platform.nodes import Node, table_name
 from headwaters.runs import change_set_cache
 from headwaters.runs import decisions as deciding
 from headwaters.runs.change_of_sql import change_since
@@ -21,6 +22,7 @@ from headwaters.runs.plan import Plan
 from headwaters.runs.ranges import read_range
 from headwaters.runs.reactions import fail_on_gap, rebuilds_on_foreign_write
 from headwaters.runs.recovery import described
+from headwaters.runs.session import Session
 from headwaters.runs.state import (
     AppliedVersions,
     TableState,
@@ -221,7 +223,8 @@ def _has_large_followers(model: Model) -> bool:
         properties = session.noted_properties(node)
         if properties is None:
             continue  # its first run computes everything
-        size = deciding.Size.parse(properties.get("headwaters.size"))
+        noted = deciding.Size.parse(properties.get("headwaters.size"))
+        size = noted or _size_by_logs(session, node)
         is_auto = node["config"].get("incremental_strategy") == "auto"
         settings = ModelSettings.of(node["config"])
         limit = deciding.limit_of_whole(settings, is_auto=is_auto)
@@ -230,11 +233,38 @@ def _has_large_followers(model: Model) -> bool:
     return False
 
 
+def _size_by_logs(session: Session, node: Node) -> deciding.Size | None:
+    """Return the size of a model's table by the logs of the tables, or None if one is not known.
+
+    A view has no log, so a model that reads one has no known size.
+    """
+    nodes = {**session.graph["nodes"], **session.graph.get("sources", {})}
+    inputs = [nodes.get(name) for name in node["depends_on"]["nodes"]]
+    if None in inputs:
+        return None
+    return _sized(session, table_name(node), map(table_name, filter(None, inputs)))
+
+
+def _sized(session: Session, table: str, inputs: Iterable[str]) -> deciding.Size | None:
+    rows, counts = session.rows_by_log(table), {}
+    for source in inputs:
+        if (count := session.rows_by_log(source)) is not None:
+            counts[source] = count
+        else:
+            return None
+    return None if rows is None else deciding.Size(counts, rows)
+
+
 def _with_size(model: Model, plan: Plan) -> Plan:
-    """Return the plan with the size of the table. Run a statement if the table does not note it."""
+    """Return the plan with the size of the table.
+
+    Run a statement if the table does not note it, and the logs do not tell.
+    """
     sources = {spec["source"]: spec for spec in plan.inputs}
     if plan.size and plan.size.inputs.keys() == sources.keys():
         return plan
+    if size := _sized(model.session, str(model.target), sources):
+        return replace(plan, size=size)
     tables = {"present": str(model.target)}
     tables |= {f"read_{n}": input_sql(spec) for n, spec in enumerate(sources.values(), 1)}
     # Delta counts without reading rows

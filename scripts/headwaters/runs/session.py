@@ -142,6 +142,12 @@ class Session(Protocol):
         Return None if there is no Delta table.
         """
 
+    def rows_by_log(self, table: str) -> int | None:
+        """Return the rows of a small table at some moment of the invocation, without a statement.
+
+        Return None if only Spark can count them, or if there are many.
+        """
+
     def run_config(self, node: Mapping[str, Any]) -> Config:
         """Return a model's config with typed settings."""
 

@@ -32,6 +32,8 @@ from headwaters.platform.json_lines import lines
 from headwaters.tables.commits import Commit, commit_of_log
 
 MOST_COMMITS = 200
+# A log of more bytes is not read to count rows.
+_SMALL_LOG = 4 * 1024 * 1024
 # The domain of a table's clustering columns.
 _CLUSTERING = "delta.clustering"
 
@@ -135,6 +137,18 @@ def state(table: Path, most: int = MOST_COMMITS) -> State | None:
         description=found.metadata.get("description"),
         protocol=found.protocol,
     )
+
+
+def few_rows(table: Path) -> int | None:
+    """Return the rows of a table with a small log, or None for another, or without statistics."""
+    checkpoints = _checkpoints(table)
+    start = max(checkpoints, default=-1)
+    files = [*checkpoints.get(start, ())]
+    files += [path for number, path in commit_files(table).items() if number > start]
+    if sum(file.stat().st_size for file in files) > _SMALL_LOG:
+        return None
+    found = snapshot(table)
+    return found.rows if found else None
 
 
 def commits_of_log(table: Path, most: int) -> list[Commit]:

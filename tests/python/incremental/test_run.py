@@ -123,6 +123,7 @@ class FakeSession:
         self.range: tuple[Rows, Rows] | None = None
         self.looks: Mapping[str, int] = {}
         self.warnings: list[str] = []
+        self.rows: dict[str, int] = {}
 
     # --- macros
 
@@ -294,6 +295,9 @@ class FakeSession:
     def noted_properties(self, node: Mapping[str, Any]) -> Mapping[str, str]:
         return {}
 
+    def rows_by_log(self, table: str) -> int | None:
+        return self.rows.get(table)
+
     def run_config(self, node: Mapping[str, Any]) -> Mapping[str, Any]:
         config: Mapping[str, Any] = node["config"]
         return config
@@ -311,9 +315,14 @@ COLUMNS = [Column("id", "int"), Column("n", "bigint")]
 LARGE = {
     "unique_id": "model.large",
     "resource_type": "model",
+    "schema": "s",
+    "alias": "large",
     "depends_on": {"nodes": ["model.kept"]},
     "config": {"materialized": "incremental", "whole_below": 10_000_000},
 }
+
+
+KEPT = {**LARGE, "unique_id": "model.kept", "alias": "kept", "depends_on": {"nodes": []}}
 
 
 @dataclass(frozen=True)
@@ -374,6 +383,9 @@ CASES = [
     Case("small", "replace", "changes", {**FEED, "whole_below": 10_000_000}),
     Case("small, followed", "merge", "changes", {**FEED, "whole_below": 10_000_000}),
     Case(
+        "small, followed by a small one", "replace", "changes", {**FEED, "whole_below": 10_000_000}
+    ),
+    Case(
         "small without key",
         "replace",
         "changes",
@@ -405,8 +417,11 @@ class Runs:
         code = case.other_sql if self.is_changed and case.other_sql else case.select
         session.model_sql = code
         session.looks = dict(zip(("inserted", "updated", "deleted"), case.look, strict=True))
-        if case.name.endswith("followed"):
+        if "followed" in case.name:
             session.graph["nodes"]["model.large"] = LARGE
+        if case.name.endswith("by a small one"):
+            session.graph["nodes"]["model.kept"] = KEPT
+            session.rows = {"s.large": 7, "s.kept": 100}
         target: Any = Relation("kept")
         node: dict[str, Any] = {
             "unique_id": "model.kept",

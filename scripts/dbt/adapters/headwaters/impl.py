@@ -220,6 +220,8 @@ class HeadwatersAdapter(SparkAdapter):
         self._columns: dict[tuple[str, str, int, int], list[Any]] = {}
         # The properties of tables that other models follow, by invocation.
         self._noted: dict[tuple[str, str, str], dict[str, str] | None] = {}
+        # The rows of small tables, by invocation.
+        self._rows_by_log: dict[tuple[str, str], int | None] = {}
         self._erasure: Erasure | None = None
         self._has_grants: bool | None = None  # unknown before the first model with grants
         self.change_sets = ChangeSetCache()
@@ -435,6 +437,14 @@ class HeadwatersAdapter(SparkAdapter):
             if is_delta:
                 self._noted[table] = self.properties_of(str(relation))
         return self._noted[table]
+
+    def rows_by_log(self, table: str) -> int | None:
+        """Return the rows of a table if this process may read its log, and the log is small."""
+        key = get_invocation_id(), table
+        if key not in self._rows_by_log:
+            log = self._log_of(table)
+            self._rows_by_log[key] = delta_log.few_rows(log) if log else None
+        return self._rows_by_log[key]
 
     def properties_of(self, table: str) -> dict[str, str]:
         """Return the properties of a Delta table, from its log if this machine has it.

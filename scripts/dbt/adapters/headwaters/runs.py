@@ -210,6 +210,10 @@ class DbtSession:
         """Return the properties of a model's table, which models of an invocation share."""
         return self._adapter.noted_properties(node["schema"], node["alias"])
 
+    def rows_by_log(self, table: str) -> int | None:
+        """Return the rows of a small table by its log, which models of an invocation share."""
+        return self._adapter.rows_by_log(table)
+
     def run_config(self, node: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return a model's config with typed settings."""
         return typed_config(self._context["project_name"], node)
