@@ -160,9 +160,9 @@ class _Unpiping:
         elif word == "aggregate":
             self._aggregate(query, begin, end)
         elif kind is TokenType.ORDER_BY:
-            query.order = self._text(begin, end)
             if any(self._outside(begin, end, limit) for limit in _LIMITS):
-                query.limit = [("", line)]
+                raise self._unknown(begin, end)  # Spark refuses both in one operator
+            query.order = self._text(begin, end)
         elif kind in _LIMITS:
             query.limit = self._text(begin, end)
         elif kind in _JOINS:

@@ -17,7 +17,7 @@ _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _FORMAT = "'yyyy-MM-dd HH:mm:ss.SSSSSS'"
 # The SQL of `as_stored` before and after the query.
 _BEFORE, _AFTER = "select * from (\n", "\n) |> set "
-# Types of which a partition keeps every value.
+# Types whose every value a partition keeps.
 _KEPT_TYPES = "('boolean', 'tinyint', 'smallint', 'int', 'bigint', 'date')"
 
 
