@@ -211,8 +211,8 @@ REFUSED = {
         ["[HW_NONDETERMINISTIC] ", "allow_nondeterministic: [reflect]"],
     ),
     "by_a_pipe": (
-        CHANGE_FEED + "select id from {{ changes(source('inputs', 'fed')) }} |> where id > 1",
-        ["[HW_NOT_UNDERSTOOD] ", "`|>`", "incremental_proof: sample"],
+        CHANGE_FEED + "select id from {{ changes(source('inputs', 'fed')) }} |> set id = 1",
+        ["[HW_NOT_UNDERSTOOD] ", "`|> set", "incremental_proof: sample"],
     ),
     "mapped": (
         CHANGE_FEED + "select id, map('a', id) as attributes\n"
