@@ -19,7 +19,7 @@ from sqlglot.tokenizer_core import Token
 
 from headwaters.analysis.pipes import unpiped
 from headwaters.analysis.refusal import Refused
-from headwaters.analysis.spark_tokens import SHIFTS, as_spark_reads, name_functions
+from headwaters.analysis.spark_tokens import as_spark_reads, name_functions
 
 # Functions whose arguments have a special syntax.
 _SPECIAL = {
@@ -37,8 +37,7 @@ _BEFORE_TYPES = {TokenType.ALIAS, TokenType.DCOLON, TokenType.LT, TokenType.COLO
 _TYPES = SparkParser.TYPE_TOKENS - {TokenType.STRUCT, TokenType.ARRAY, TokenType.MAP}
 # Operators whose precedence differs between sqlglot and Spark.
 _BITWISE: tuple[type[exp.Expr], ...] = (
-    *(exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.DPipe),
-    *SHIFTS,
+    *(exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.DPipe, exp.BitwiseLeftShift),
 )
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE)
 _PREDICATES = (
@@ -338,9 +337,7 @@ def _is_grouped_otherwise(node: exp.Expr, part: exp.Expr) -> bool:
     is_right = part is node.args.get("expression")
     if isinstance(node, _BITWISE):
         is_sum = is_right and isinstance(node, exp.DPipe) and isinstance(part, (exp.Add, exp.Sub))
-        is_other = type(part) is not type(node) and not isinstance(node, SHIFTS)
-        is_other = is_other or (isinstance(node, SHIFTS) and not isinstance(part, SHIFTS))
-        return is_sum or (isinstance(part, _BITWISE) and is_other)
+        return is_sum or (isinstance(part, _BITWISE) and type(part) is not type(node))
     if is_right and isinstance(node, _NULL_SAFE):
         part = part.unnest()  # sqlglot may have added the brackets
     compared = (*_COMPARISONS, *_NULL_SAFE) if is_right else ()

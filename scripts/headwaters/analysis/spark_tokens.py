@@ -2,15 +2,17 @@
 
 | Spark | sqlglot reads | and then the tree has |
 |---|---|---|
-| `a >>> 2` | `a ?? 2`, an operator of the same rank that Spark lacks | `shiftrightunsigned(a, 2)` |
-| `a << 2`, `a >> 2` | the same | `shiftleft(a, 2)`, `shiftright(a, 2)` |
+| `a << 2` | the same | `shiftleft(a, 2)` |
 | `v:a.b[0]` | `v['…']`, which binds its operand as tightly | `variant_get(v, '$.a.b[0]')` |
 | `a !> 2`, `a !< 2` | `a <= 2`, `a >= 2` | the same |
 | `X"1F"` | `X'1F'` | the same |
 
-Spark resolves the operators to these functions, and a path to `variant_get` without a type. A cast
+Spark resolves the operator to this function, and a path to `variant_get` without a type. A cast
 behind the path is a cast of the variant. So trees with these functions mean the same, also for
 NULL. The text of the query does not change.
+
+`>>` and `>>>` are refused: behind `array` or `struct`, which the statements of a run have, Spark's
+own parser takes them for the ends of types.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from sqlglot.tokenizer_core import Token
 from headwaters.analysis.refusal import Refused
 
 # One of these is in each text with such a token.
-_MAY_HAVE = re.compile(r""">>>|\?\?|![<>]|[xX]"|(?<!:):(?!:)""")
+_MAY_HAVE = re.compile(r""">>|\?\?|![<>]|[xX]"|(?<!:):(?!:)""")
 # A prefix that tells paths from the keys of a map: no text of a query contains half a character.
 _MARK = "\udfff"
 _NEGATED = {TokenType.GT: TokenType.LTE, TokenType.LT: TokenType.GTE}
@@ -33,13 +35,6 @@ _WITH_TYPES = {TokenType.ARRAY, TokenType.MAP, TokenType.STRUCT}
 # The last token of what a path may follow. A parameter, `:name`, follows other tokens.
 _BEFORE_PATHS = {TokenType.VAR, TokenType.IDENTIFIER, TokenType.R_PAREN, TokenType.R_BRACKET}
 _KEY = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
-_SHIFTS: dict[type[exp.Expr], str] = {
-    exp.BitwiseLeftShift: "shiftleft",
-    exp.BitwiseRightShift: "shiftright",
-    # no function `coalesce`, which remains a name in the tree
-    exp.Coalesce: "shiftrightunsigned",
-}
-SHIFTS: tuple[type[exp.Expr], ...] = tuple(_SHIFTS)
 
 
 def as_spark_reads(sql: str, tokens: list[Token]) -> list[Token]:
@@ -61,10 +56,10 @@ def as_spark_reads(sql: str, tokens: list[Token]) -> list[Token]:
             depth += 1
         elif token.token_type is TokenType.GT and depth:
             depth -= 1
-        elif kinds == [TokenType.GT] * 3 and _is_one(tokens[place : place + 3]):
-            found.append(_joined(tokens[place : place + 3], TokenType.DQMARK))
-            place += 3
-            continue
+        elif kinds[:2] == [TokenType.GT] * 2 and _is_one(tokens[place : place + 2]):
+            reason = "a run's statements have `array` before it, where Spark does not read it"
+            remedy = "Write shiftright(…) or shiftrightunsigned(…)"
+            raise Refused("HW_NOT_UNDERSTOOD", ">>", token.line, reason, remedy)
         elif token.text == "!" and len(kinds) > 1 and kinds[1] in _NEGATED:
             if _is_one(tokens[place : place + 2]):
                 found.append(_joined(tokens[place : place + 2], _NEGATED[kinds[1]]))
@@ -149,13 +144,13 @@ def _joined(tokens: Sequence[Token], kind: TokenType, text: str | None = None) -
 def name_functions(nodes: Iterable[exp.Expr]) -> bool:
     """Replace shifts and paths in a tree by calls of functions; return true if there were some.
 
-    The function of a shift is `_SHIFTS`, that of a path `variant_get`.
+    The function of a shift is `shiftleft`, that of a path `variant_get`.
     """
     changed = False
     for node in nodes:
-        if isinstance(node, SHIFTS):
-            listed = [node.this, node.args.get("expression") or node.expressions[0]]
-            node.replace(exp.Anonymous(this=_SHIFTS[type(node)], expressions=listed))
+        if isinstance(node, exp.BitwiseLeftShift):
+            listed = [node.this, node.expression]
+            node.replace(exp.Anonymous(this="shiftleft", expressions=listed))
             changed = True
         elif type(node) is exp.Bracket and len(node.expressions) == 1:
             path = node.expressions[0]

@@ -112,7 +112,6 @@ select v:a::string as x from t
 select v:a.b[0]::int as x from t
 select v:['a'] as x from t
 select a, X"42" as x from t
-select a >>> 3 as x from t
 select b !> 'x' as x, a !< 3 as y from t
 from t |> where a > 1 |> select a, b
 from t |> extend a + 1 as x |> drop v
@@ -122,7 +121,7 @@ from t |> select a |> union all (select a from u)
 from t |> select a |> order by a |> limit 2
 from t |> select a, b |> pivot (count(a) for b in ('x', 'y'))
 select a from t where not exists (from u |> where c = 'x')
-select a << 1 as x, a >> 2 as y, (a & 7) >>> 1 as z from t
+select a << 1 as x, (a & 7) << 1 as z from t
 select -v:a::int as x, v:a['b c'].d::string as y, (v):a as z, parse_json(b):a[0] as w from t
 select cast(null as array<array<array<int>>>) as x, m[':k'] as y, ':k' as z from t
 from t |> where t.a > 1 |> join u on t.a = u.a |> select c, q
@@ -143,7 +142,9 @@ from t join u on t.a = u.a |> limit 2 |> select t.a
 from t |> aggregate count(*) as n group by 1
 from t |> aggregate count(*) as n group by rollup (b)
 select v:`a b` as x from t
-select a & 1 >>> 2 as x from t
+select a & 1 << 2 as x from t
+select a >> 2 as x from t
+select a >>> 3 as x from t
 table t
 with recursive r as (select 1 as n union all select n + 1 from r where n < 3) select n from r, t
 select transform(a) using 'cat' as (x string) from t

@@ -96,3 +96,52 @@ def test_a_long_text_is_kept_in_several_properties(text: str) -> None:
     assert TableState({**properties, "headwaters.sql.9": "of an older text"}).sql == text
     assert max(map(len, properties.values())) < 30_100
     assert len(properties) == max(1, -(-len(text) // 29_990) if len(text) > 30_000 else 1)
+
+
+SYNTAX = {
+    "by_struct": "select struct(body, id) as k, count(*) as many"
+    " from {{ source('jira', 'comment') }} group by struct(body, id)",
+    "by_part": "select body, count_if(id << 1 > 4) as high, max(doc:a.b[0]::string) as first"
+    " from {{ source('jira', 'comment') }} group by body",
+    "piped": "from {{ source('jira', 'comment') }} |> where id > 1\n"
+    "|> aggregate count(*) as many group by body |> extend many * 2 as twice",
+}
+
+
+def test_syntax_of_spark_alone_is_followed(
+    dbt: Callable[..., Any], new_project: Callable[..., Path], spark: Any, schema: str
+) -> None:
+    spark.sql(f"create schema {schema}_in")
+    source = f"{schema}_in.comment"
+    spark.sql(
+        f"create table {source} using delta tblproperties ('delta.enableChangeDataFeed' = 'true')"
+        " as select id, body, parse_json(doc) as doc from values (1, 'a', '{\"a\": {\"b\": [1]}}'),"
+        " (2, 'b', null), (3, null, '{}'), (4, 'a', '{\"a\": {\"b\": [\"x\"]}}')"
+        " as t (id, body, doc)"
+    )
+    declared = f"sources: [{{name: jira, schema: {schema}_in, tables: [{{name: comment}}]}}]\n"
+    models = {f"models/{name}.sql": AUTO + sql for name, sql in SYNTAX.items()}
+    folder = new_project({"models/sources.yml": declared, **models})
+
+    def differ() -> list[str]:
+        found = []
+        for name, sql in SYNTAX.items():
+            plain = sql.replace("{{ source('jira', 'comment') }}", source)
+            both = [spark.sql(text) for text in (f"select * from {schema}.{name}", plain)]
+            rows = [sorted(map(str, one.collect())) for one in both]
+            found += [name] if rows[0] != rows[1] else []
+        return found
+
+    dbt("run", project_dir=folder, schema=schema)
+    assert differ() == []
+    for change in (
+        f"insert into {source} select 5, 'c', parse_json('{{\"a\": {{\"b\": [7]}}}}')",
+        f"delete from {source} where id = 1",
+        f"update {source} set body = null where id = 2",
+        f"update {source} set body = 'b' where id = 3",
+    ):
+        spark.sql(change)
+        done = dbt("run", project_dir=folder, schema=schema)
+        assert differ() == [], change
+        told = {one.node.name: str(one.message) for one in done.result}
+        assert not any(message.startswith("replace") for message in told.values()), told
