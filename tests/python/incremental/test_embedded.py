@@ -10,12 +10,11 @@ import pytest
 from processes import environment
 
 HERE = Path(__file__).parent
-# the exchange of rows, the statements of each way to write, a run that ends at any statement, and
-# change sets that later models read
-MODULES = ["test_client_rows", "test_compiled", "test_stopped", "test_handed_on"]
+# the exchange of rows, the statements of each way to write, and a run that ends at any statement
+MODULES = ["test_client_rows", "test_compiled", "test_stopped"]
 
 
-@pytest.mark.slow  # a Spark more, and the tests of four modules
+@pytest.mark.slow  # a Spark more, and the tests of three modules
 def test_an_embedded_spark_keeps_small_change_sets_in_memory_as_well(tmp_path: Path) -> None:
     modules = [str(HERE / f"{name}.py") for name in MODULES]
     ran = subprocess.run(
