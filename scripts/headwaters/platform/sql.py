@@ -13,12 +13,14 @@ def identifier(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def accepted(name: str) -> str:
+    """Quote a name of a schema or a table if Delta's grammar reserves it."""
+    return identifier(name) if name.lower() in RESERVED_NAMES else name
+
+
 def quoted_table(name: str) -> str:
     """Quote the parts of a table's name that Delta's grammar reserves, unless it has quotes."""
-    if "`" in name:
-        return name
-    parts = name.split(".")
-    return ".".join(identifier(one) if one.lower() in RESERVED_NAMES else one for one in parts)
+    return name if "`" in name else ".".join(map(accepted, name.split(".")))
 
 
 def literal(text: str) -> str:

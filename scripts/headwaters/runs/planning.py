@@ -238,20 +238,18 @@ def _size_by_logs(session: Session, node: Node) -> deciding.Size | None:
 
     A view has no log, so a model that reads one has no known size.
     """
-    nodes = {**session.graph["nodes"], **session.graph.get("sources", {})}
-    inputs = [nodes.get(name) for name in node["depends_on"]["nodes"]]
-    if None in inputs:
-        return None
-    return _sized(session, table_name(node), map(table_name, filter(None, inputs)))
+    nodes, sources = session.graph["nodes"], session.graph["sources"]
+    inputs = [nodes.get(name) or sources.get(name) for name in node["depends_on"]["nodes"]]
+    return _sized(session, table_name(node), map(table_name, inputs)) if all(inputs) else None
 
 
 def _sized(session: Session, table: str, inputs: Iterable[str]) -> deciding.Size | None:
     rows, counts = session.rows_by_log(table), {}
     for source in inputs:
-        if (count := session.rows_by_log(source)) is not None:
-            counts[source] = count
-        else:
+        count = session.rows_by_log(source)
+        if count is None:
             return None
+        counts[source] = count
     return None if rows is None else deciding.Size(counts, rows)
 
 

@@ -237,8 +237,7 @@ def is_whole(table: Path) -> bool:
 def _newest_commits(table: Path, most: int | None = None) -> Iterator[tuple[int, Path]]:
     """Yield versions and files of the commits that the log still has, newest first.
 
-    Delta notes its last checkpoint. From there the newest commit is found without a list of the
-    whole log, which may have a hundred thousand files.
+    Delta notes its last checkpoint, from where the newest commit is found without a list of all.
     """
     log = table / "_delta_log"
 

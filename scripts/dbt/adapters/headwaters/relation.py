@@ -9,9 +9,8 @@ from dbt.adapters.base.relation import EventTimeFilter
 from dbt.adapters.contracts.relation import ComponentName
 from dbt.adapters.spark.relation import SparkRelation
 
-from headwaters.platform.delta_version import RESERVED_NAMES
 from headwaters.platform.problems import Problem
-from headwaters.platform.sql import identifier, literal
+from headwaters.platform.sql import accepted, literal
 
 _TYPES = ("timestamp", "timestamp_ntz", "date")
 
@@ -29,7 +28,7 @@ class HeadwatersRelation(SparkRelation):
 
     def _render_iterator(self) -> Iterator[tuple[ComponentName | None, str | None]]:
         for key, part in super()._render_iterator():
-            yield key, identifier(part) if part and part.lower() in RESERVED_NAMES else part
+            yield key, accepted(part) if part else part
 
     def _render_event_time_filtered(self, event_time_filter: EventTimeFilter) -> str:
         condition = super()._render_event_time_filtered(event_time_filter)
