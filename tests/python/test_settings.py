@@ -512,6 +512,10 @@ def test_sql_that_differs_in_a_full_refresh_is_refused(
         ("{{ config(post_hook=this ~ '') }} select {{ run_query('select 1') }}", "auto", False),
         ("{% if is_incremental() and x %}{{ run_query(this) }}{% endif %} select 1", "auto", False),
         ("{% if not is_incremental() %}{{ run_query(this) }}{% endif %} select 1", "auto", True),
+        ("{{ run_query('select 1 from t') }} select * from {{ this }}", "auto", False),
+        ("{% set q %}select * from {{ this }}{% endset %} {{ run_query(q) }}", "auto", True),
+        ("{% call statement('s') %}select * from {{ this }}{% endcall %} select 1", "auto", True),
+        ("{{ dbt_utils.get_column_values(this, 'a') }} select 1", "auto", True),
     ],
 )
 def test_sql_that_queries_its_own_table_is_refused(

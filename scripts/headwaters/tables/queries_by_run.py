@@ -7,7 +7,7 @@ dbt-spark appends the rows of a model without an `incremental_strategy`. Without
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from jinja2 import TemplateError, nodes
@@ -66,8 +66,9 @@ def refresh_problems(node: Node) -> Iterator[Problem]:
         or node.get("language") == "python"
     ):
         return
-    names = _names(node.get("raw_code") or "", of_each_run=True)
-    if "this" in names and names & _QUERIES:
+    template = _template(node.get("raw_code") or "", of_each_run=True)
+    names = _names_of(template)
+    if names & _QUERIES and _hands_on_this(template):
         yield Problem(
             "HW_OTHER_QUERY",
             "its SQL queries its own table while dbt compiles it, so each run would have another "
@@ -110,26 +111,61 @@ def _tells_runs_apart(node: Node, macro_of: MacroOf) -> bool:
     return False
 
 
-def _names(text: str, of_each_run: bool = False) -> set[str]:
-    """Return the names and the attributes in a query's template.
+def _names(text: str) -> set[str]:
+    """Return the names and the attributes in a query's template."""
+    return _names_of(_template(text))
 
-    Those in comments and in the call of `config`, such as hooks, do not decide the query.
+
+def _names_of(template: nodes.Template | None) -> set[str]:
+    if template is None:
+        return set(_MARKS)
+    names = {name.name for name in template.find_all(nodes.Name)}
+    return names | {attribute.attr for attribute in template.find_all(nodes.Getattr)}
+
+
+# Their text may become a statement, instead of a part of the query.
+_OTHER_TEXTS = (nodes.AssignBlock, nodes.CallBlock, nodes.FilterBlock, nodes.Macro)
+
+
+def _hands_on_this(template: nodes.Template | None) -> bool:
+    """Return true unless `this` is only text of the query: a macro or a variable may query it."""
+    if template is None:
+        return True
+
+    def count(within: Iterable[nodes.Node]) -> int:
+        return sum(_is_this(name) for node in within for name in node.find_all(nodes.Name))
+
+    printed = [one for output in template.find_all(nodes.Output) for one in output.nodes]
+    as_text = sum(map(_is_this, printed))
+    return count(template.find_all(_OTHER_TEXTS)) > 0 or count([template]) > as_text
+
+
+def _is_this(node: nodes.Node) -> bool:
+    """Return true for `this` and its attributes, such as `this.schema`."""
+    while isinstance(node, nodes.Getattr):
+        node = node.node
+    return isinstance(node, nodes.Name) and node.name == "this"
+
+
+def _template(text: str, of_each_run: bool = False) -> nodes.Template | None:
+    """Return the parsed template of a query, or None if dbt will report an error.
+
+    Names in comments and in the call of `config`, such as hooks, do not decide the query.
     `of_each_run`: omit what a maintained model skips, because its `is_incremental()` is false.
     """
     from headwaters.platform.dbt_compat import jinja_environment  # it imports dbt
 
     try:
         tree = jinja_environment().parse(text)
-    except TemplateError:  # dbt reports the error
-        return set(_MARKS)
+    except TemplateError:
+        return None
     for call in tree.find_all(nodes.Call):
         if isinstance(call.node, nodes.Name) and call.node.name == "config":
             call.args, call.kwargs = [], []
     for branch in tree.find_all(nodes.If) if of_each_run else ():
         if isinstance(branch.test, nodes.Call | nodes.And) and _calls(branch.test):
             branch.test, branch.body = nodes.Const(False), []
-    names = {name.name for name in tree.find_all(nodes.Name)}
-    return names | {attribute.attr for attribute in tree.find_all(nodes.Getattr)}
+    return tree
 
 
 def _calls(test: nodes.Node) -> bool:
