@@ -250,6 +250,7 @@ REFUSED: list[list[Any]] = [
 ]
 
 
+@pytest.mark.slow
 def test_a_tombstone_is_a_row_of_its_key_where_the_contract_says_so(
     ingester: Ingester, broker: str, topic: str
 ) -> None:

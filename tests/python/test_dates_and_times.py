@@ -58,6 +58,7 @@ def physical_types(folder: Path) -> dict[str, str]:
 # -- Ways in ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_models_seeds_and_snapshots_write_microseconds(
     dbt: Callable[..., Any], new_project: Callable[[dict[str, str]], Path], schema: str, lake: Path
 ) -> None:
@@ -205,7 +206,9 @@ def published(row: Any) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("written", ["INT96", "TIMESTAMP_MICROS"])
+@pytest.mark.parametrize(
+    "written", [pytest.param("INT96", marks=pytest.mark.slow), "TIMESTAMP_MICROS"]
+)
 def test_what_is_published_is_what_spark_reads(
     written: str,
     spark: Any,

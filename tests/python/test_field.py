@@ -573,6 +573,7 @@ def landed(
     return ingester
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_data_of_other_programs_are_right_or_refused_by_name(landed: Ingester, name: str) -> None:
     case = CASES[name]
@@ -587,12 +588,14 @@ def test_data_of_other_programs_are_right_or_refused_by_name(landed: Ingester, n
         assert refused[record].startswith(reason), refused[record]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["arrays", "names_of_json", "odd_headers", "parquet_of_programs"])
 def test_records_that_are_read_again_are_the_same(landed: Ingester, name: str) -> None:
     (line,) = audit(landed, CASES[name].node(name))
     assert line.endswith(": right"), line
 
 
+@pytest.mark.slow
 def test_java_and_python_agree_about_every_declared_encoding(landed: Ingester) -> None:
     texts = {"shift_jis": "東京ソ", "euc-kr": "서울", "tis-620": "กรุง", "windows-1255": "שלום"}
     for group in ("ms932", "euc-jp", "iso-2022-jp"):

@@ -170,6 +170,7 @@ def test_values_inside_values_of_json_are_kept_or_refused(ingester: Ingester) ->
     assert found == quarantined
 
 
+@pytest.mark.slow
 def test_csv_rows_keep_their_text_and_a_misfit_is_named(ingester: Ingester) -> None:
     columns = {"id": "int", "value": "string", "price": "decimal(6, 2)", "at": "timestamp"}
     how = {"format": "csv", "batch": {"max_bytes": "512m"}}
@@ -567,9 +568,8 @@ def test_a_run_takes_what_is_new_and_says_so_when_nothing_is(ingester: Ingester)
     assert ingester.rows("orders", "id") == [["a"], ["c"]]
 
 
-@pytest.mark.parametrize(
-    "point", [pytest.param("orders", marks=pytest.mark.slow), "orders_quarantine"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("point", ["orders", "orders_quarantine"])
 def test_a_batch_that_bronze_has_is_finished_with_the_contract_that_it_began_with(
     ingester: Ingester, point: str
 ) -> None:
@@ -728,6 +728,7 @@ def test_a_missing_folder_is_named(ingester: Ingester) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_column_may_be_declared_later_but_not_change_its_type(ingester: Ingester) -> None:
     ingester.land("a.jsonl", one("a"))
     ingester.run(SIMPLE)
@@ -882,13 +883,10 @@ def test_a_damaged_checkpoint_stops_its_own_stream_alone(ingester: Ingester) -> 
     assert done == "other   1 rows"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("which", "how"),
-    [
-        pytest.param(-2, "cut", marks=pytest.mark.slow),
-        pytest.param(-2, "gone", marks=pytest.mark.slow),
-        (-1, "cut"),
-    ],
+    [(-2, "cut"), (-2, "gone"), (-1, "cut")],
 )
 def test_a_damaged_log_of_a_bronze_table_is_named_and_nothing_is_read(
     ingester: Ingester, which: int, how: str
@@ -936,6 +934,7 @@ def test_a_failure_that_cannot_be_written_down_does_not_stop_the_streams_beside(
     assert (stream.error, stream.failures) == ("[HW_FILE] no space left", 1)
 
 
+@pytest.mark.slow
 def test_reconciliation_compares_record_by_record(ingester: Ingester) -> None:
     _reconciled(ingester)
 

@@ -44,6 +44,7 @@ from headwaters.streams.sources import kafka_client as kafka
 from headwaters.tables.delta_log import snapshot
 
 
+@pytest.mark.slow
 def test_records_keep_where_they_came_from_and_a_mended_contract_replays_them_once(
     ingester: Ingester, broker: str, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

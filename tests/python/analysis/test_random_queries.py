@@ -80,7 +80,11 @@ def test_what_is_cut_is_right(numbers: range) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "again", "known"), [("count", "count({part})", 14), ("max", "min({part})", 3)]
+    ("name", "again", "known"),
+    [
+        ("count", "count({part})", 14),
+        pytest.param("max", "min({part})", 3, marks=pytest.mark.slow),
+    ],
 )
 def test_a_wrong_cut_is_found(
     name: str, again: str, known: int, monkeypatch: pytest.MonkeyPatch

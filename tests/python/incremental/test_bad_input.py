@@ -313,6 +313,7 @@ sources:
 """
 
 
+@pytest.mark.slow
 def test_models_that_cannot_be_right_are_refused(
     dbt: Callable[..., Any],
     new_project: Callable[..., Path],

@@ -61,6 +61,7 @@ MEANT = {
 MEANT["alone"] = MEANT["priced"]
 
 
+@pytest.mark.slow
 def test_only_rows_that_differ_are_written_and_handed_on(
     dbt: Callable[..., Any],
     new_project: Callable[..., Path],

@@ -270,6 +270,7 @@ def test_retry_goes_on_where_a_run_failed(
     assert inputs.rows("after") == [("7", "1")]
 
 
+@pytest.mark.slow
 def test_a_run_sees_what_its_own_hook_wrote_to_an_input(
     dbt: Dbt, new_project: NewProject, inputs: Inputs
 ) -> None:
@@ -363,6 +364,7 @@ def test_a_partition_value_that_delta_would_make_null_is_refused(
 AUTO = {"incremental_strategy": "auto"}
 
 
+@pytest.mark.slow
 def test_auto_builds_a_calendar_once_for_each_text(
     dbt: Dbt, new_project: NewProject, spark: Any, schema: str
 ) -> None:
@@ -379,6 +381,7 @@ def test_auto_builds_a_calendar_once_for_each_text(
     assert found == [3, 3, 5]
 
 
+@pytest.mark.slow
 def test_an_empty_text_in_a_partition_column_is_one_key_with_null(
     dbt: Dbt, new_project: NewProject, spark: Any, schema: str
 ) -> None:
@@ -413,6 +416,7 @@ def test_an_empty_text_in_a_partition_column_is_one_key_with_null(
     assert spark.table(f"{schema}.words").count() == 1
 
 
+@pytest.mark.slow
 def test_hooks_outside_of_a_transaction_run(
     dbt: Dbt, new_project: NewProject, spark: Any, schema: str
 ) -> None:

@@ -66,6 +66,7 @@ def test_explain_refresh_tells_plan_and_proof(
     ]
 
 
+@pytest.mark.slow
 def test_the_logs_tell_what_the_next_run_does(
     dbt: Callable[..., Any],
     new_project: Callable[[dict[str, str]], Path],

@@ -269,16 +269,8 @@ STEPS = (
 )
 
 
-@pytest.mark.parametrize(
-    ("firsts", "followers"),
-    [
-        pytest.param(["rows", "totals"], list(BEHIND), id="some"),
-        pytest.param(list(FIRST), [*COPIES, *ADDED_UP, *BEHIND], id="all", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
 def test_models_read_what_the_run_before_them_changed(
-    firsts: list[str],
-    followers: list[str],
     dbt: Callable[..., Any],
     new_project: Callable[..., Path],
     spark: Any,
@@ -292,7 +284,8 @@ def test_models_read_what_the_run_before_them_changed(
         " tblproperties ('delta.enableChangeDataFeed' = 'true')"
     )
     written = {name: sql for name, (sql, _) in FIRST.items()} | COPIES | ADDED_UP | BEHIND
-    files = {f"models/{name}.sql": written[name] for name in firsts + followers}
+    firsts, followers = list(FIRST), [*COPIES, *ADDED_UP, *BEHIND]
+    files = {f"models/{name}.sql": sql for name, sql in written.items()}
     files |= {f"models/{name}.sql": sql for name, sql in BETWEEN.items()}
     folder = new_project({"models/inputs.yml": SOURCES} | files)
     sums = f"select `a.b`, count(*), sum(val) from {schema}.rows group by `a.b`"

@@ -164,6 +164,7 @@ def test_statements_that_may_give_a_table_another_place(statement: str, moved: b
     assert not histories.may_be_moved("a.t")
 
 
+@pytest.mark.slow
 def test_a_table_that_a_hook_puts_elsewhere_is_asked_by_its_name(
     dbt: Callable[..., Any],
     new_project: Callable[..., Path],

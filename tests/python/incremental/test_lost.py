@@ -158,6 +158,7 @@ MODEL = "{{ config(unique_key='id') }}\nselect id, name from {{ source('inputs',
 APPENDED = "{{ config(incremental_strategy=var('way', 'append')) }}\n" + MODEL.partition("\n")[2]
 
 
+@pytest.mark.slow
 def test_a_first_run_replaces_tables_of_dbt_and_refuses_others(
     dbt: Callable[..., Any], new_project: Callable[..., Path], spark: Any, schema: str
 ) -> None:

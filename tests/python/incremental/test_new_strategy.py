@@ -62,6 +62,7 @@ group by rank
 """
 
 
+@pytest.mark.slow
 def test_a_strategy_is_added(
     dbt: Callable[..., Any],
     new_project: Callable[[dict[str, str]], Path],

@@ -323,6 +323,7 @@ def test_the_table_is_what_a_full_refresh_leaves(made: Project, spark: Any, inpu
         assert made.table(name) == made.table(name, refreshed=True), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "names", [["computed", "moved"], pytest.param(list(CASES), marks=pytest.mark.slow)]
 )

@@ -160,6 +160,7 @@ def test_rows_that_a_snapshot_cannot_record_are_refused(
     assert spark.table(f"{schema}.bars").where("dbt_valid_to is null").count() == 2
 
 
+@pytest.mark.slow
 def test_columns_of_a_snapshot_that_change_in_case(
     dbt: Dbt, new_project: NewProject, spark: Any, schema: str
 ) -> None:

@@ -49,6 +49,7 @@ def rows_of(world: World, table: str) -> list[tuple[Any, ...]]:
 ALL = [f"{name}__hw_stage_1" for name in MODELS]
 
 
+@pytest.mark.slow
 def test_hidden_tables_are_maintained_and_only_differences_are_written(world: World) -> None:
     assert hidden(world) == ALL
     world.change("insert into {inputs}.items values (90, 'b', 2)")
@@ -214,6 +215,7 @@ group by n
 """
 
 
+@pytest.mark.slow
 def test_maintenance_knows_hidden_tables_and_explain_tells_them(
     dbt: Callable[..., Any],
     new_project: Callable[..., Path],

@@ -55,6 +55,7 @@ def test_stopped_runs_and_a_source_that_takes_its_change_back(world: World) -> N
     world.check(*MODELS)
 
 
+@pytest.mark.slow
 def test_change_sets_that_turn_out_to_be_large_take_a_staging_table(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

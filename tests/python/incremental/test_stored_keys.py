@@ -9,6 +9,7 @@ from headwaters.runs import decisions as plan
 from incremental.world import World
 
 
+@pytest.mark.slow
 def test_stored_keys_may_have_the_character_that_stands_for_bytes(
     worlds: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

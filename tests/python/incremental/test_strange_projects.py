@@ -27,6 +27,7 @@ PACKAGE = {
 }
 
 
+@pytest.mark.slow
 def test_names_that_delta_reserves_long_sql_and_macros_of_packages(
     dbt: Callable[..., Any],
     new_project: Callable[..., Path],
@@ -108,6 +109,7 @@ SYNTAX = {
 }
 
 
+@pytest.mark.slow
 def test_syntax_of_spark_alone_is_followed(
     dbt: Callable[..., Any], new_project: Callable[..., Path], spark: Any, schema: str
 ) -> None:

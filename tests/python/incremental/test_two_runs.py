@@ -81,6 +81,7 @@ def test_of_two_runs_at_once_one_applies_the_changes(
 AGAIN, OF_OTHER_KEYS = "*", "100000 + id as id, * except (id)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("point", "rows"),
     [

@@ -317,6 +317,7 @@ def settle(world: World) -> None:
     world.check()
 
 
+@pytest.mark.slow
 def test_a_project_without_changes_costs_one_statement_and_changes_are_seen(
     small_world: World,
 ) -> None:

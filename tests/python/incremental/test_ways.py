@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -122,16 +122,8 @@ def overwrites_partitions(set_spark: Callable[[str, str], None]) -> None:
     set_spark("spark.sql.sources.partitionOverwriteMode", "dynamic")
 
 
-@pytest.mark.parametrize(
-    ("names", "steps"),
-    [
-        pytest.param(["composite", "partitioned"], [0, 1], id="some"),
-        pytest.param(list(WAYS), range(len(STEPS)), id="all", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
 def test_each_way_of_writing_leaves_what_the_sql_says(
-    names: Iterable[str],
-    steps: Iterable[int],
     dbt: Callable[..., Any],
     new_project: Callable[..., Path],
     spark: Any,
@@ -144,16 +136,14 @@ def test_each_way_of_writing_leaves_what_the_sql_says(
         f"create table {inputs}.fed (id int, part string, val int) using delta"
         " tblproperties ('delta.enableChangeDataFeed' = 'true')"
     )
-    files = {f"models/{name}.sql": WAYS[name][0] for name in names}
+    files = {f"models/{name}.sql": text for name, (text, _, _) in WAYS.items()}
     folder = new_project({"dbt_project.yml": PROJECT, "models/inputs.yml": SOURCES, **files})
-    for step in steps:
-        statement = STEPS[step]
+    for step, statement in enumerate(STEPS):
         spark.sql(statement.replace("{inputs}", inputs))
         ran = dbt("run", project_dir=folder, schema=schema)
         said = {answer.node.name: str(answer.message) for answer in ran.result.results}
         wrong = {}
-        for name in names:
-            _, plain, reason = WAYS[name]
+        for name, (_, plain, reason) in WAYS.items():
             want = plain.replace("from fed", f"from {inputs}.fed")
             got = f"select * from {schema}.{name}"
             both = f"({got} except all ({want})) union all (({want}) except all {got})"
