@@ -18,6 +18,7 @@ LAYERS = ("bronze", "silver", "gold", "ops", "reference")
 NEXT = (
     ('headwaters sql "select * from gold.account_daily_spend"', "look at a gold table"),
     ("dbt build --select state_weekly_summary", "build one model and test it"),
+    ("dbt test --select test_name:equals_full_refresh", "compare tables with a full refresh"),
     ("headwaters engine start", "keep Spark warm for dbt run --target engine"),
 )
 
