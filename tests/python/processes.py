@@ -14,7 +14,7 @@ from unittest import mock
 
 # Compiling a query to Java takes longer than answering it on tables of a few rows. While it runs,
 # Spark makes one partition of these; starting with one saves planning the query again. Each task
-# reads the plan of its stage, so small files share one. `make dbt-test`, the soak of ingestion and
+# reads the plan of its stage, so small files share one. `make run`, the soak of ingestion and
 # benchmarks have the profile's settings, as users do.
 INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
