@@ -270,10 +270,10 @@ def test_functions_that_nothing_is_known_of_are_named() -> None:
 
 
 def test_syntax_of_spark_alone_has_the_origins_of_what_it_means() -> None:
-    piped = f"from {P} |> where age << 2 > 2 |> aggregate max(name) as n group by age << 1 as a"
+    piped = f"from {P} |> where age >>> 1 > 2 |> aggregate max(name) as n group by age << 1 as a"
     plain = (
         f"select shiftleft(age, 1) as a, max(name) as n from {P}"
-        " where shiftleft(age, 2) > 2 group by 1"
+        " where shiftrightunsigned(age, 1) > 2 group by 1"
     )
     assert lineage(piped) == lineage(plain)
 

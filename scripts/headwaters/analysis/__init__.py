@@ -4,7 +4,8 @@
 - derivations: `derivation` chooses strategy and inputs of a model in plain SQL;
 - comparisons: `is_same_query`, `keeps_meaning`, `patch_of`, `same_inputs`, `without_format`;
 - the origins of columns: `origins_of`;
-- parts of a compiled query: `tokens`, `prepared`, `relations_in`, `called`, `weight_column`;
+- parts of a compiled query: `tokens`, `prepared`, `relations_in`, `called`, `weight_column`,
+  `without_shifts`;
 - parts of a nested type: `parts_of_type`;
 - declarations: strategies and expectations;
 - the rows that a run writes: `as_stored`, `kept_sql`, `is_met`.
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
     from headwaters.analysis.model import refusal_of as refusal_of
     from headwaters.analysis.model import same_inputs as same_inputs
     from headwaters.analysis.model import used_columns as used_columns
+    from headwaters.analysis.model import without_shifts as without_shifts
     from headwaters.analysis.nested_types import parts_of_type as parts_of_type
     from headwaters.analysis.pairs import pairs_all_rows as pairs_all_rows
     from headwaters.analysis.plain_columns import columns_alone as columns_alone
@@ -82,6 +84,7 @@ _LATE = {
     "model": [
         *("Patch", "derivation", "is_same_query", "keeps_meaning", "patch_of"),
         *("problem_of_unread", "refusal_of", "same_inputs", "used_columns"),
+        "without_shifts",
     ],
     "nested_types": ["parts_of_type"],
     "pairs": ["pairs_all_rows"],

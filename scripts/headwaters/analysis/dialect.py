@@ -19,6 +19,7 @@ from sqlglot.tokenizer_core import Token
 
 from headwaters.analysis.pipes import unpiped
 from headwaters.analysis.refusal import Refused
+from headwaters.analysis.shifts import FUNCTIONS, REMEDY, right_shifts, shifts_as_functions
 from headwaters.analysis.spark_tokens import as_spark_reads, name_functions
 
 # Functions whose arguments have a special syntax.
@@ -158,6 +159,54 @@ def _tokens(sql: str, is_strict: bool) -> tuple[str, list[Token]]:
 
     With `is_strict`, refuse tokens that sqlglot reads differently from Spark.
     """
+    return _tokens_of(without_shifts(sql), is_strict)
+
+
+@functools.lru_cache(maxsize=64)
+def without_shifts(sql: str) -> str:
+    """Return the text with functions for `>>` and `>>>`. Raises Refused and SqlglotError.
+
+    sqlglot has to read both texts as the same trees.
+    """
+    if ">>" not in sql:
+        return sql
+    tokens = _Spark().tokenize(sql)
+    shifts = right_shifts(tokens)
+    if not shifts:
+        return sql
+    written = shifts_as_functions(sql, tokens)
+    if _with_operators(sql) != _with_operators(written):
+        first = min(shifts)
+        raise Refused("HW_NOT_UNDERSTOOD", ">>", tokens[first].line, _OTHERWISE, REMEDY)
+    return written
+
+
+def _with_operators(sql: str) -> list[exp.Expr | None]:
+    """Return the trees of SQL that may have right shifts, with calls of functions for them."""
+    text, tokens = _tokens_of(sql, is_strict=False)
+    for place, many in reversed(right_shifts(tokens).items()):
+        if many == 3:
+            # `??` has the same rank, and Spark lacks it
+            operator = tokens[place]
+            operator.text, operator.token_type = "??", TokenType.DQMARK
+            del tokens[place + 1 : place + 3]
+    with _as_written(tokens):
+        trees = _Spark().parser().parse(tokens, text)
+    for tree in trees:
+        for node in walked(tree) if tree is not None else []:
+            if type(node) in _MARKED:
+                _unmark(node)
+            # no function `coalesce`, which remains a name in the tree
+            if isinstance(node, (exp.BitwiseRightShift, exp.Coalesce)):
+                is_signed = isinstance(node, exp.BitwiseRightShift)
+                other = node.expression if is_signed else node.expressions[0]
+                name = FUNCTIONS[2 if is_signed else 3]
+                node.replace(exp.Anonymous(this=name, expressions=[node.this, other]))
+    return trees
+
+
+def _tokens_of(sql: str, is_strict: bool) -> tuple[str, list[Token]]:
+    """Return the tokens of a text without right shifts. Raises Refused."""
     tokens = _Spark().tokenize(sql)
     if is_strict:
         _refuse_words(sql, tokens)

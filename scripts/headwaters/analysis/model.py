@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sqlglot.errors import SqlglotError
+
 from headwaters.analysis import dialect, equivalence, query_change, used_names
 from headwaters.analysis.declared_keys import keys_of, plain
 from headwaters.analysis.derive import Derivation, Question, derive
@@ -255,6 +257,14 @@ def same_inputs(
     """Return true if two texts have equal settings in their first line and read the same inputs."""
     one, other = ({spec["text"] for spec in inputs} for inputs in (built_of, would_be_of))
     return one == other and built_by.partition("\n")[0] == would_be_built_by.partition("\n")[0]
+
+
+def without_shifts(sql: str) -> str:
+    """Return a query that means the same without `>>`, or the query itself if none is found."""
+    try:
+        return dialect.without_shifts(sql)
+    except (Refused, SqlglotError):
+        return sql
 
 
 def is_same_query(

@@ -9,10 +9,8 @@
 
 Spark resolves the operator to this function, and a path to `variant_get` without a type. A cast
 behind the path is a cast of the variant. So trees with these functions mean the same, also for
-NULL. The text of the query does not change.
-
-`>>` and `>>>` are refused: behind `array` or `struct`, which the statements of a run have, Spark's
-own parser takes them for the ends of types.
+NULL. The text of the query does not change. Right shifts have become functions before: see
+`shifts.py`.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from sqlglot.tokenizer_core import Token
 from headwaters.analysis.refusal import Refused
 
 # One of these is in each text with such a token.
-_MAY_HAVE = re.compile(r""">>|\?\?|![<>]|[xX]"|(?<!:):(?!:)""")
+_MAY_HAVE = re.compile(r"""\?\?|![<>]|[xX]"|(?<!:):(?!:)""")
 # A prefix that tells paths from the keys of a map: no text of a query contains half a character.
 _MARK = "\udfff"
 _NEGATED = {TokenType.GT: TokenType.LTE, TokenType.LT: TokenType.GTE}
@@ -48,7 +46,7 @@ def as_spark_reads(sql: str, tokens: list[Token]) -> list[Token]:
     depth = place = 0  # the depth of brackets of types: `array<array<array<int>>>` has no operator
     while place < len(tokens):
         token = tokens[place]
-        kinds = [one.token_type for one in tokens[place : place + 3]]
+        kinds = [one.token_type for one in tokens[place : place + 2]]
         last = found[-1].token_type if found else None
         if token.token_type is TokenType.DQMARK:
             raise Refused("HW_NOT_UNDERSTOOD", token.text, token.line, "it is no operator of Spark")
@@ -56,10 +54,6 @@ def as_spark_reads(sql: str, tokens: list[Token]) -> list[Token]:
             depth += 1
         elif token.token_type is TokenType.GT and depth:
             depth -= 1
-        elif kinds[:2] == [TokenType.GT] * 2 and _is_one(tokens[place : place + 2]):
-            reason = "a run's statements have `array` before it, where Spark does not read it"
-            remedy = "Write shiftright(…) or shiftrightunsigned(…)"
-            raise Refused("HW_NOT_UNDERSTOOD", ">>", token.line, reason, remedy)
         elif token.text == "!" and len(kinds) > 1 and kinds[1] in _NEGATED:
             if _is_one(tokens[place : place + 2]):
                 found.append(_joined(tokens[place : place + 2], _NEGATED[kinds[1]]))

@@ -58,7 +58,7 @@ def settle(
         UserError: the model cannot be maintained.
     """
     if node["config"].get("incremental_strategy") != "auto":
-        return SettledModel(code, session.run_config(node))
+        return SettledModel(_without_shifts(code), session.run_config(node))
     where = f"{node['name']} ({node['original_file_path']}, incremental_strategy: auto)"
     _check(where, code)
     config = session.run_config(node)
@@ -125,7 +125,16 @@ def _neutral_sql(
         elif declared["unique_id"] == node["unique_id"]:
             raise_reads_itself(where)
         replacements[source] = neutral_input(source)
-    return with_relations(code, replacements)
+    return _without_shifts(with_relations(code, replacements))
+
+
+def _without_shifts(sql: str) -> str:
+    # importing the parser takes an eighth of a second, and most models have no shift
+    if ">>" not in sql:
+        return sql
+    from headwaters.analysis import without_shifts
+
+    return without_shifts(sql)
 
 
 def _derivation(

@@ -69,10 +69,10 @@ FORMS: dict[str, list[SqlForm]] = {
             "from orders |> where amount > 1 |> extend amount * 2 as twice |> select id, twice",
         ),
         SqlForm(
-            '`<<`, `!>`, `X"1F"`, variant paths `v:a.b[0]`',
+            '`>>>`, `<<`, `>>`, `!>`, `X"1F"`, variant paths `v:a.b[0]`',
             "changed rows",
             "They are functions and operators of one row, such as `variant_get`.",
-            "select id, customer_id << 2 as bucket, parse_json(details):shop.id::int as shop"
+            "select id, customer_id >>> 2 as bucket, parse_json(details):shop.id::int as shop"
             " from orders",
         ),
         SqlForm(

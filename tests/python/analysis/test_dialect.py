@@ -102,7 +102,10 @@ t || u
 t || u || i
 i + j || t
 i << 1
-i + j << 2 << i
+i >> 1
+i >>> 1
+-i >>> j
+i + j >>> 1 << 2 >> i
 i !> j
 i !< j
 X"1F"
@@ -259,8 +262,10 @@ REFUSED = [
     "i | j & k",
     "i ^ j & k",
     "i << 1 | j",
-    "i >>> 1",
     "i & j << 1",
+    "i & j >> 1",
+    "i | j >>> 1",
+    "i >> `(i >> 1)`",
     "i ?? j",
     "i > > > j",
     "i ! > j",
@@ -283,6 +288,40 @@ REFUSED = [
     "0x1F",
     "i + i.0X1f",
 ]
+
+
+# Right shifts, and their text as the statements of a run have it.
+SHIFTS = {
+    "i>>1": "shiftright(i,1)",
+    "i + j >> k * 2": "shiftright(i + j , k * 2)",
+    "i >> 1 >>> 2 << 3 >> j": "shiftright(shiftrightunsigned(shiftright(i , 1) , 2) << 3 , j)",
+    "i >> 1 & j": "shiftright(i , 1) & j",
+    "(i | j) >> - k c": "shiftright((i | j) , - k) c",
+    "i << 2 >> 1 = j or o": "shiftright(i << 2 , 1) = j or o",
+    "case when i >> 1 = 2 then j >> 1 end >> 3": (
+        "shiftright(case when shiftright(i , 1) = 2 then shiftright(j , 1) end , 3)"
+    ),
+    "i::bigint >> l[1 >> 1]": "shiftright(i::bigint , l[shiftright(1 , 1)])",
+    "left(t, i >> 1) || j >> 2": "shiftright(left(t, shiftright(i , 1)) || j , 2)",
+    "sum(i >> 1) over (partition by j >> 1) >> 2": (
+        "shiftright(sum(shiftright(i , 1)) over (partition by shiftright(j , 1)) , 2)"
+    ),
+    "count(*) filter (where i >> 1 in (j >> 1, 2)) >> 1": (
+        "shiftright(count(*) filter (where shiftright(i , 1) in (shiftright(j , 1), 2)) , 1)"
+    ),
+    "transform(l, x -> x >> 1)": "transform(l, x -> shiftright(x , 1))",
+    "i /* >> */ >> 1 as `a b`, '>>' -- >>": "shiftright(i /* >> */ , 1) as `a b`, '>>' -- >>",
+    "cast(null as array<array<int>>)[0][0] >> 1": (
+        "shiftright(cast(null as array<array<int>>)[0][0] , 1)"
+    ),
+    "cast(null as map<int,array<int>>)": "cast(null as map<int,array<int>>)",
+    "i > j": "i > j",
+}
+
+
+@pytest.mark.parametrize("text", SHIFTS)
+def test_right_shifts_become_functions(text: str) -> None:
+    assert dialect.read(f"select {text}\nfrom t").sql == f"select {SHIFTS[text]}\nfrom t"
 
 
 @pytest.mark.parametrize("text", REFUSED)

@@ -280,7 +280,7 @@ KEYED = {
     "select id, max_by(grp, struct(val, grp)) over (partition by id order by val"
     " rows between 1 preceding and current row) as g from a": "NONDETERMINISTIC: ",
     "select id, sort_array(collect_list(val)) as v from a group by id": "",
-    "select id, val << 1 as y, val !> 3 as w from a": "",
+    "select id, val >>> 2 as x, val << 1 as y, val >> 1 as z, val !> 3 as w from a": "",
     "from a |> where val > 1 |> aggregate sum(val) as v group by id": "",
     "from a |> aggregate sum(val) as v group by id |> where v > 1 |> extend v + 1 as w": "",
     "from a |> join b on b.id = a.id |> select a.id, b.val |> union all (select id, val"
@@ -292,8 +292,7 @@ KEYED = {
     "from a |> select id, val |> where a.id > 1": "NOT_UNDERSTOOD: `a.`",
     "from a |> set val = 1": "NOT_UNDERSTOOD: `|> set val`",
     "select id, val << val & 1 as x from a": "NOT_UNDERSTOOD: `shiftleft(val, val) & 1`",
-    "select id, val >> 1 as x from a": "NOT_UNDERSTOOD: `>>`",
-    "select id, val >>> 1 as x from a": "NOT_UNDERSTOOD: `>>`",
+    "select id, val | val >> 1 as x from a": "NOT_UNDERSTOOD: `>>`",
     "select a.id, p.name from a left join p on p.grp = a.grp": "",
     "select a.id, q.n from a join (select grp, count(*) as n"
     " from p group by grp) q on q.grp = a.grp": (""),
