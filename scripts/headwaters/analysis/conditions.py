@@ -21,6 +21,7 @@ from headwaters.analysis.relations import (
     Weight,
     ruled,
 )
+from headwaters.analysis.safe_expressions import kind_of
 from headwaters.analysis.scopes import (
     Scope,
     Value,
@@ -50,6 +51,11 @@ class Conditions(Expressions[F]):
         unique = tuple(key - fixed for key in (*scope.relation.unique, *known))
         scope.relation = replace(scope.relation, unique=unique)
         self._narrow(scope, condition)
+        for conjunct in conjuncts(condition):
+            if isinstance(conjunct, exp.EQ):
+                for one, other in itertools.permutations((conjunct.this, conjunct.expression)):
+                    if isinstance(one, exp.Subquery):
+                        self._equated[id(one)] = one, other
         self._plain(self._value(condition, scope), condition, "a condition on")
         if scope.outer is not None and scope.relation.fact is not None:
             to_outer = [
@@ -73,17 +79,20 @@ class Conditions(Expressions[F]):
     ) -> list[str]:
         """Return the conditions that compare columns of both sides, other than equal columns.
 
+        Some are weaker than those of the query: see `implied_text`.
         An inequality leaves almost every row, so a replacement is cheaper than its leads.
         """
         if self._row_rules is None or condition is None:
             return []
         texts = []
         for conjunct in conjuncts(condition):
-            if self._equal(conjunct, scope) or (outer and self._equal_to_outer(conjunct, scope)):
+            pair = self._equal(conjunct, scope)
+            pair = pair or (self._equal_to_outer(conjunct, scope) if outer is not None else None)
+            if pair is not None and kind_of(pair.left) == kind_of(pair.right):
                 continue
             if isinstance(conjunct, (exp.NEQ, exp.Not, exp.NullSafeNEQ)):
                 continue
-            text = self._rendered(conjunct, scope, outer)
+            text = self._rendered(conjunct, scope, outer, is_implied=True)
             ids = {int(found) for found in re.findall("\x02(\\d+)\x02", text or "")}
             if text is not None and ids & left and ids & right:
                 texts.append(text)
@@ -121,7 +130,8 @@ class Conditions(Expressions[F]):
         if self._row_rules is not None and scope.relation.fact is not None:
             found = [self._rendered(conjunct, scope) for conjunct in conjuncts(condition)]
             texts = [text for text in found if text is not None]
-            scope.relation = ruled(scope.relation, self._row_rules.narrowed, texts)
+            is_whole = len(texts) == len(found)
+            scope.relation = ruled(scope.relation, self._row_rules.narrowed, texts, is_whole)
 
     def _made(
         self, value: Value, node: exp.Expr, scope: Scope[F], name: str | None = None

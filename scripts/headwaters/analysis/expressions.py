@@ -37,7 +37,7 @@ from headwaters.analysis.relations import (
     new_column,
     ruled,
 )
-from headwaters.analysis.safe_expressions import rendered
+from headwaters.analysis.safe_expressions import implied_text, rendered
 from headwaters.analysis.scopes import (
     Names,
     Scope,
@@ -100,6 +100,8 @@ class Expressions(ABC, Generic[F]):
         self.ties: dict[str, None] = {}
         # only weighted values need bounds
         self._is_sum = bool(getattr(rules, "sums", False))
+        # subqueries that WHERE equates, with the other side; keeping the node reserves its id
+        self._equated: dict[int, tuple[exp.Expr, exp.Expr]] = {}
 
     @abstractmethod
     def _plain(self, value: Value, node: exp.Expr, what: str) -> None:
@@ -266,6 +268,8 @@ class Expressions(ABC, Generic[F]):
         if isinstance(node, exp.Subquery):
             self._only(node, {"this"})
             query = node.this
+            if id(node) in self._equated:
+                tested = [self._looked_for(self._equated[id(node)][1], scope)]
         inner = self._query(query, scope.names, scope)
         if how != "exists":
             self._compared(inner.columns, query)
@@ -618,11 +622,16 @@ class Expressions(ABC, Generic[F]):
         return found[0], found[1]
 
     def _rendered(
-        self, node: exp.Expr, scope: Scope[F], outer: Scope[F] | None = None
+        self,
+        node: exp.Expr,
+        scope: Scope[F],
+        outer: Scope[F] | None = None,
+        is_implied: bool = False,
     ) -> str | None:
         """Return an expression that cannot fail as text for `RowRules`; None if it may fail.
 
-        It may name columns of the scope, and of `outer`.
+        It may name columns of the scope, and of `outer`. With `is_implied`, a condition that may
+        fail gives one that it implies, if there is one.
         """
 
         def column_of(found: exp.Column) -> Column | None:
@@ -633,7 +642,8 @@ class Expressions(ABC, Generic[F]):
                 column = self._find_in(parts_of(found), outer, found)
             return column[0] if column is not None and column[1] else None
 
-        return rendered(node, column_of)
+        text = rendered(node, column_of)
+        return implied_text(node, column_of) if text is None and is_implied else text
 
     def _grouped_by(self, node: exp.Expr, scope: Scope[F]) -> Column | None:
         """Return the grouping column that equals an expression."""

@@ -69,7 +69,9 @@ class Traced:
     With windows, `unspread` are the leads before those of this select list, and `partitions` the
     texts of their columns. For each order that lets rows tie, `chosen` has the texts of columns
     that have one value in all rows that depend on a choice. With `keeps_constants`, rows of
-    constants may have no row of the parts, so no lead of another relation finds them.
+    constants may have no row of the parts, so no lead of another relation finds them. If it
+    `is_plain`, the relation has the rows of one input that meet the conditions, and no others.
+    `extreme` is the text of the one column of its largest or least value.
     """
 
     parts: tuple[tuple[int, str], ...]
@@ -83,6 +85,8 @@ class Traced:
     partitions: frozenset[tuple[str, ...]] = frozenset()
     chosen: tuple[frozenset[str], ...] = ()
     keeps_constants: bool = False
+    is_plain: bool = False
+    extreme: str = ""
 
 
 @dataclass(frozen=True)
@@ -139,15 +143,18 @@ class TracedRules(Rules[TracedFact]):
             return Traced(parts, names)
         self.read.add(source.name)
         lead = Lead(source.name, number, identifier(f"hw_changed:{source.name}"))
-        return Traced(parts, names, leads=(lead,), tokens=self._token())
+        return Traced(parts, names, leads=(lead,), tokens=self._token(), is_plain=True)
 
-    def narrowed(self, relation: Relation[TracedFact], texts: Iterable[str]) -> TracedFact:
+    def narrowed(
+        self, relation: Relation[TracedFact], texts: Sequence[str], is_whole: bool
+    ) -> TracedFact:
         """Add conditions on single rows, as far as their columns are traced."""
         fact = relation.followed_fact
         if isinstance(fact, OfRow):
             return fact
-        known = (_named(text, fact.names) for text in texts)
-        return _with(fact, [text for text in known if text is not None])
+        known = [named for text in texts if (named := _named(text, fact.names)) is not None]
+        is_plain = fact.is_plain and is_whole and len(known) == len(texts)
+        return replace(_with(fact, known), is_plain=is_plain)
 
     def linked(self, relation: Relation[TracedFact], texts: Sequence[str]) -> TracedFact:
         """Note the conditions for the next join."""
@@ -178,7 +185,37 @@ class TracedRules(Rules[TracedFact]):
         names = {id: f"\x01{number}\x01.{identifier(f'c{n}')}" for n, id in enumerate(columns)}
         listed = ", ".join(identifier(f"c{n}") for n in range(len(columns)))
         part = number, f"{_VIEW}{content} \x01{number}\x01 as {listed}"
-        return replace(fact, parts=(*fact.parts, part), names={**fact.names, **names})
+        names = {**fact.names, **names}
+        return replace(fact, parts=(*fact.parts, part), names=names, is_plain=False)
+
+    def extreme(
+        self, relation: Relation[TracedFact], text: str, is_most: bool
+    ) -> TracedFact | None:
+        """Trace the largest value of an input's rows, or the least, by itself.
+
+        If it changes, the value before or the one after is of a changed row, because the unchanged
+        rows have one largest value. The other is of a changed row too, or it is this value: the
+        largest one that no changed row has, for if a changed row has it, it is found as well. The
+        conditions must be the query's, since more rows might have a larger value. `max` and `min`
+        leave out NULL, and a NULL for no rows equals nothing.
+        """
+        fact = relation.followed_fact
+        known = _named(text, fact.names) if isinstance(fact, Traced) and fact.is_plain else None
+        if not isinstance(fact, Traced) or known is None:
+            return None
+        (lead,) = fact.leads
+        number, one, other = (next(_numbers) for _ in range(3))
+        column = identifier("c0")
+        every, changed = (_select(f"{known} as {column}", fact, of) for of in (None, lead))
+        kept = (
+            f"select {'max' if is_most else 'min'}(\x01{one}\x01.{column}) as {column}"
+            f" from ({every}) as \x01{one}\x01 left anti join ({changed}) as \x01{other}\x01"
+            f" on \x01{one}\x01.{column} = \x01{other}\x01.{column}"
+        )
+        found = Lead(lead.input, number, f"({changed} union {kept})")
+        name = f"\x01{number}\x01.{column}"
+        parts = ((number, f"({every})"),)
+        return Traced(parts, {}, leads=(found,), tokens=fact.tokens, extreme=name)
 
     def filtered(
         self, relation: Relation[TracedFact], equal: Sequence[Equal], node: exp.Expr
@@ -204,8 +241,8 @@ class TracedRules(Rules[TracedFact]):
         tokens = mine.tokens | theirs.tokens
         conditions = _compared(equal, mine, theirs)
         chosen = _chosen_of_join(equal, mine, theirs)
-        mine = replace(mine, links=(), chosen=chosen)
-        theirs = replace(theirs, links=(), chosen=chosen)
+        mine = replace(mine, links=(), chosen=chosen, is_plain=False)
+        theirs = replace(theirs, links=(), chosen=chosen, is_plain=False)
         is_kept = left.fact is None or mine.keeps_constants
         if side == "left" and is_kept and theirs.leads and not theirs.keeps_constants:
             # a kept row of constants depends on the rows that its column equals
@@ -315,6 +352,9 @@ class TracedRules(Rules[TracedFact]):
         fact = relation.followed_fact
         if isinstance(fact, OfRow):
             return fact
+        if fact.extreme:
+            (column,) = relation.columns
+            return replace(fact, names={column.id: fact.extreme}, extreme="")
         return replace(_only(fact, relation.ids), unspread=(), partitions=frozenset())
 
     def limited(self, relation: Relation[TracedFact], node: exp.Expr) -> TracedFact:
@@ -371,6 +411,8 @@ class TracedRules(Rules[TracedFact]):
         """Trace the outer rows that compare with a changed row of the subquery."""
         fact, of = _fact(outer), _fact(inner)
         tokens = fact.tokens | of.tokens
+        if isinstance(fact, Traced):
+            fact = replace(fact, is_plain=False)
         if isinstance(of, Traced) and of.chosen:
             _refuse(node, "rows of the subquery tie, and any row around it may depend on them")
         if not of.leads:
@@ -601,7 +643,7 @@ def _null(type: str | None) -> str:
 def _only(fact: Traced, ids: Collection[int]) -> Traced:
     # keep the order of the names: the order of a set depends on earlier analyses
     names = {id: name for id, name in fact.names.items() if id in ids}
-    return replace(fact, names=names, others=fact.others & frozenset(ids))
+    return replace(fact, names=names, others=fact.others & frozenset(ids), is_plain=False)
 
 
 def _ids(*facts: TracedFact) -> frozenset[int]:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from headwaters.analysis import dialect
+from headwaters.analysis.exact_types import is_exact
 from headwaters.analysis.from_clause import FromClause
 from headwaters.analysis.relations import (
     Column,
@@ -40,6 +41,8 @@ _SELECT = {
     *("having", "qualify", "windows", "order", "sort", "cluster", "distribute"),
     *("limit", "offset", "hint"),
 }
+# The clauses of a query over all rows of a table that meet a condition.
+_OF_ONE_TABLE = {"expressions", "from_", "where"}
 _OPERATORS: dict[tuple[type[exp.Expr], bool], Operator] = {
     (exp.Union, True): "union",
     (exp.Union, False): "union all",
@@ -162,7 +165,8 @@ class Reader(FromClause[F]):
         if scope.relation.fact is not None:
             clause = group if group is not None else node
             shared = None if columns is None else every
-            fact = self._rules.grouped(scope.relation, shared, clause)
+            most = self._extreme(scope, node) if group is None else None
+            fact = self._rules.grouped(scope.relation, shared, clause) if most is None else most
         else:
             fact = None
         if keys is not None and optional:
@@ -194,6 +198,24 @@ class Reader(FromClause[F]):
         if having is not None:
             scope.relation = ruled(scope.relation, self._rules.having, having)
         return projected
+
+    def _extreme(self, scope: Scope[F], node: exp.Select) -> F | None:
+        """Return the fact of `select max(…) from …` or `min`, if a rule takes it."""
+        call = node.expressions[0].unalias()
+        name = dialect.name_of(call)
+        is_alone = not any(value and part not in _OF_ONE_TABLE for part, value in node.args.items())
+        if self._row_rules is None or name not in ("max", "min") or not is_alone:
+            return None
+        source = node.args["from_"].this if node.args.get("from_") else None
+        if not isinstance(source, exp.Table) or source.args.keys() - {"this", "db", "alias"}:
+            return None  # UNPIVOT drops rows
+        if len(node.expressions) != 1 or len(call.expressions) != 1:
+            return None
+        (argument,) = call.expressions
+        text = self._rendered(argument, scope)
+        if text is None or not is_exact(self._value(argument, scope).type):
+            return None
+        return self._row_rules.extreme(scope.relation, text, name == "max")
 
     def _optional(
         self,

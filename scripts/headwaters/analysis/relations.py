@@ -239,7 +239,8 @@ class Rules(Protocol[F]):
     ) -> F | None:
         """Apply a subquery in expressions of the outer relation.
 
-        IN looks for `tested` in its columns, in order; None stands for other expressions.
+        IN looks for `tested` in its columns, in order; None stands for other expressions. WHERE
+        may equate one with a scalar subquery.
         """
 
     @abstractmethod
@@ -261,14 +262,23 @@ class Rules(Protocol[F]):
 class RowRules(Protocol[F]):
     """The optional part of a rule book for expressions that cannot fail."""
 
-    def narrowed(self, relation: Relation[F], texts: Sequence[str]) -> F:
-        """Take conditions that all rows meet; column ids stand between two marks."""
+    def narrowed(self, relation: Relation[F], texts: Sequence[str], is_whole: bool) -> F:
+        """Take conditions that all rows meet; column ids stand between two marks.
+
+        With `is_whole`, the rows that meet them remain, and no others.
+        """
 
     def linked(self, relation: Relation[F], texts: Sequence[str]) -> F:
         """Take conditions that compare its columns with those of the next join, or around it."""
 
     def computed(self, relation: Relation[F], column: int, text: str) -> F:
         """Take a column computed by an expression."""
+
+    def extreme(self, relation: Relation[F], text: str, is_most: bool) -> F | None:
+        """Take one row with the largest value of an expression, or with the least.
+
+        Return None if no rule takes it.
+        """
 
     def generated(self, relation: Relation[F], columns: Sequence[int], text: str) -> F:
         """Take the columns of a LATERAL VIEW with this text."""

@@ -70,6 +70,59 @@ def rendered(node: exp.Expr, column_of: Callable[[exp.Column], Column | None]) -
     return None if "\\" in written else f"({written})"
 
 
+def implied_text(node: exp.Expr, column_of: Callable[[exp.Column], Column | None]) -> str | None:
+    """Return a condition that cannot fail and holds wherever this one does; None if none is known.
+
+    - LIKE fails for a pattern with an escape before another character: it then takes every text.
+    - A text that equals a whole number is blanks and control characters, a sign, digits, and
+      perhaps a point with more digits, which the cast cuts off. Without all others, and with 0 for
+      no digits, it is this number. Other texts may become one, so that too many rows meet it.
+    """
+    if isinstance(node, (exp.Like, exp.ILike)):
+        text, pattern = rendered(node.this, column_of), rendered(node.expression, column_of)
+        if text is None or pattern is None or node.args.get("negate"):
+            return None
+        operator = "like" if isinstance(node, exp.Like) else "ilike"
+        columns = _columns(node, column_of)
+        if _kind(node.this, columns) != "text" or _kind(node.expression, columns) != "text":
+            return None
+        any_text = f"case when instr({pattern}, chr(92)) > 0 then '%' else {pattern} end"
+        return f"({text} {operator} {any_text})"
+    if isinstance(node, exp.EQ):
+        sides = [_whole_number(side, column_of) for side in (node.this, node.expression)]
+        is_known = None not in sides and any("try_cast" in str(side) for side in sides)
+        return f"({sides[0]} = {sides[1]})" if is_known else None
+    return None
+
+
+def _whole_number(node: exp.Expr, column_of: Callable[[exp.Column], Column | None]) -> str | None:
+    """Return a whole number, or the number that a text may be cast to, in an equality."""
+    node = node.unnest()
+    if isinstance(node, exp.Cast) and node.args["to"].this in _WHOLE:
+        inner = node.this
+        if _is_text(inner, column_of):
+            return _number_of(inner, column_of)
+    if _is_text(node, column_of):
+        return _number_of(node, column_of)
+    text = rendered(node, column_of)
+    return text if text is not None and _bound(node, _columns(node, column_of)) else None
+
+
+def _number_of(node: exp.Expr, column_of: Callable[[exp.Column], Column | None]) -> str:
+    digits = f"regexp_replace({rendered(node, column_of)}, '[.][0-9]*|[^0-9+-]', '')"
+    return f"coalesce(try_cast({digits} as decimal(38, 0)), 0)"
+
+
+def _is_text(node: exp.Expr, column_of: Callable[[exp.Column], Column | None]) -> bool:
+    text = rendered(node, column_of)
+    return text is not None and _kind(node, _columns(node, column_of)) == "text"
+
+
+def _columns(node: exp.Expr, column_of: Callable[[exp.Column], Column | None]) -> dict[int, Column]:
+    columns = ((id(part), column_of(part)) for part in dialect.found(node, exp.Column))
+    return {place: column for place, column in columns if column is not None}
+
+
 def kind_of(column: Column) -> Kind:
     """Return the kind of values that a column compares with."""
     type = column.type or ""

@@ -191,7 +191,7 @@ class Tracing(Rules[Trace]):
     ) -> Trace | None:
         """Apply a subquery in expressions of the outer relation; IN looks for `tested`."""
         for column, other in zip(tested, inner.columns, strict=False):
-            if column is not None:
+            if column is not None and how != "scalar":
                 self._equate([Equal(column, other, False)], outer.fact, inner.fact)
         return outer.fact
 

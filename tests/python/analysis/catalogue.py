@@ -133,6 +133,26 @@ FORMS: dict[str, list[SqlForm]] = {
             " group by d.day",
         ),
         SqlForm(
+            "a text equated with a number, `cast(a as int) = b`",
+            "traced keys",
+            "Leads compare the digits of the text, and no cast fails.",
+            "select o.id, i.qty from orders o join items i on i.sku = o.customer_id",
+        ),
+        SqlForm(
+            "`like` with a pattern of the other side",
+            "traced keys",
+            "In leads a pattern with an escape, which may fail, takes every text.",
+            "select o.id, c.name from orders o"
+            " join customers c on c.name like concat(o.status, '%')",
+        ),
+        SqlForm(
+            "the latest rows: `a = (select max(a) from t)`, a `join` with `max` or `min`",
+            "traced keys",
+            "A changed row has the value before or after, and the other is of a changed row or the"
+            " largest of the rest.",
+            "select id from orders where placed = (select max(placed) from orders)",
+        ),
+        SqlForm(
             "`(a, b) in (select …)`",
             "affected keys",
             "It is a semi join by these columns.",
@@ -312,12 +332,6 @@ FORMS: dict[str, list[SqlForm]] = {
             "select id, amount / (select sum(amount) from orders) as share from orders",
         ),
         SqlForm(
-            "`a = (select max(a) from t)`",
-            "replaced",
-            "A lead sees old and new rows together, and so not both maxima.",
-            "select id from orders where placed = (select max(placed) from orders)",
-        ),
-        SqlForm(
             "ranks of all rows, `limit` without groups",
             "replaced",
             "Each row may move all others.",
@@ -349,18 +363,6 @@ FORMS: dict[str, list[SqlForm]] = {
 # A form that keeps some inputs followed, and reads the other as a lookup, counts as replaced when
 # the lookup changes.
 LOOKUPS: list[SqlForm] = [
-    SqlForm(
-        "a text equated with a number",
-        "replaced",
-        "The cast may fail for rows that the query never compares.",
-        "select o.id, i.qty from orders o join items i on i.sku = o.customer_id",
-    ),
-    SqlForm(
-        "`like` with a pattern of the other side",
-        "replaced",
-        "A pattern that ends with its escape fails.",
-        "select o.id, c.name from orders o join customers c on c.name like concat(o.status, '%')",
-    ),
     SqlForm(
         "`(a, b) not in (select …)`",
         "replaced",

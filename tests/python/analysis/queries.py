@@ -541,8 +541,13 @@ def drawn_plain(chance: random.Random) -> str:
     """Draw a query over every table; often it groups by columns of several tables."""
     draw = Draw(chance, ["t", "t", "u", "u", "p", "l", "m"])
     sql, columns = draw.whole(chance.randint(1, 4))
-    if chance.random() < 0.1:
+    kind = chance.random()
+    if kind < 0.1:
         return _of_constants(draw, sql, columns)
+    if kind < 0.2:
+        return _of_extremes(draw, sql, columns)
+    if kind < 0.3:
+        return _of_compared(draw, sql, columns)
     named = ", ".join(f"q.{name} as d{place}" for place, (name, _) in enumerate(columns))
     return f"select {named} from ({sql}) as q"
 
@@ -563,6 +568,48 @@ def _of_constants(draw: Draw, sql: str, columns: Columns) -> str:
             f"select k.d0, q.c1 as d1 from {joined}",
             f"select k.d0, count(q.c1) as d1 from {joined} group by k.d0",
         ]
+    )
+
+
+def _of_extremes(draw: Draw, sql: str, columns: Columns) -> str:
+    """Return the rows with the largest or the least value of a table."""
+    chance, (column, kind) = draw.chance, draw.chance.choice(columns)
+    table, source = chance.choice([one for one in COLUMNS.items() if kind in one[1].values()])
+    of_kind = [name for name, own in source.items() if own == kind]
+    value = f"x.{chance.choice(of_kind)}"
+    if chance.random() < 0.3:
+        value = f"coalesce({value}, 2)" if kind == "int" else f"coalesce({value}, 'a')"
+    unsafe = "x.val + 1 > 2" if "val" in source else "x.rate + 1 > 2"
+    conditions = [draw.condition(list(source.items()), "x"), unsafe, ""]
+    where = " where " + " and ".join({chance.choice(conditions), chance.choice(conditions)} - {""})
+    inner = f"select {chance.choice(['max', 'min'])}({value}) as n from {table} as x{where}"
+    inner = inner.removesuffix(" where ")
+    joined = chance.choice(["join", "left join", "left anti join"])
+    count, of_count = chance.choice([("q.c1", ""), ("count(*)", f" group by q.{column}")])
+    return chance.choice(
+        [
+            f"select q.{column} as d0, {count} as d1 from ({sql}) as q"
+            f" where q.{column} = ({inner}){of_count}",
+            f"select q.{column} as d0, {count} as d1 from ({sql}) as q"
+            f" {joined} ({inner}) as e on e.n = q.{column}{of_count}",
+        ]
+    )
+
+
+def _of_compared(draw: Draw, sql: str, columns: Columns) -> str:
+    """Return rows joined by conditions that may fail, which leads have in a weaker form."""
+    more, others = draw.whole(draw.chance.randint(0, 1))
+    one, kind = draw.chance.choice(columns)
+    other, of = draw.chance.choice(others)
+    text, pattern = (f"cast({name} as string)" for name in (f"q.{one}", f"r.{other}"))
+    number = f"try_cast(cast(q.{one} as string) as bigint)" if kind == "int" else "length(q.c1)"
+    compared = [f"{text} like {pattern}", f"{text} ilike concat('%', {pattern}, '%')"]
+    compared += [f"{number} = r.{other}"] * 2 if (kind, of) == ("int", "int") else []
+    joined = draw.chance.choice(["join", "left join", "left semi join", "left anti join"])
+    selected = f", r.{other} as d1" if joined in ("join", "left join") else ""
+    return (
+        f"select q.{one} as d0{selected} from ({sql}) as q"
+        f" {joined} ({more}) as r on {draw.chance.choice(compared)}"
     )
 
 

@@ -191,10 +191,7 @@ EXAMPLES = {
     "select id, window(at, '10 minutes') as w from d": "change_feed (id) changes d",
     "select id, window(at, '10 minutes', '5 minutes') as w from d": "change_feed () changes d",
     # the texts 1 and 01 are equal to one number: a row may match two of them
-    "select a.id, l.name from a join l on a.id = l.label": (
-        "change_feed () changes a; `JOIN l ON a.id = l.label` (line 1 of the compiled SQL): inner "
-        "join by no equality of columns of single rows"
-    ),
+    "select a.id, l.name from a join l on a.id = l.label": "affected_keys () a l led to id, name",
     "select a.id, l.name, row_number() over (partition by a.id order by a.val) as n from a"
     " join l on a.id = l.label": (
         "replace (); `row_number() OVER (PARTITION BY a.id ORDER BY a.val)` (line 1 of the compiled"

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import random
+import re
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -13,7 +17,8 @@ from analysis.test_dialect import COLUMNS, EXPRESSIONS, read, written
 from headwaters.analysis import dialect
 from headwaters.analysis.reader import Reader
 from headwaters.analysis.refusal import Refused
-from headwaters.analysis.relations import Input
+from headwaters.analysis.relations import Input, new_column
+from headwaters.analysis.safe_expressions import implied_text
 from headwaters.analysis.tracing import Tracing
 
 TABLE = f"(select {', '.join(f'{text} as {name}' for name, text in COLUMNS.items())}, 5 as 1_i)"
@@ -88,6 +93,63 @@ def test_spark_reads_what_is_written_alike(spark: Any) -> None:
         for (text, made), one, other in zip(pairs.items(), *told, strict=True)
         if one != other
     ] == []
+
+
+SIGNS = ["+", "*", "<<", ">>", ">>>", "&", "|"]
+
+
+@pytest.mark.slow
+def test_right_shifts_have_the_values_of_their_functions(spark: Any) -> None:
+    texts = [f"i {one} -j {other} k" for one in SIGNS for other in SIGNS if ">" in one + other]
+    texts += [f"{text} >>> 1" for text in texts]
+    found = {}
+    for text in texts:
+        with suppress(Refused):
+            found[text] = dialect.without_shifts(f"select {text}").removeprefix("select ")
+    assert len(found) > 30
+    told = [
+        spark.sql(f"select {', '.join(side)} from values (-7, 3, 2), (100, -31, 33) t (i, j, k)")
+        for side in (found.keys(), found.values())
+    ]
+    assert list(map(tuple, told[0].collect())) == list(map(tuple, told[1].collect()))
+    assert [kind for _, kind in told[0].dtypes] == [kind for _, kind in told[1].dtypes]
+
+
+IMPLIED = ["t = n", "cast(t as int) = n", "n = cast(trim(t) as bigint)", "t like p", "t ilike p"]
+
+
+@pytest.mark.slow
+def test_a_condition_that_cannot_fail_holds_wherever_the_query_s_does(
+    spark: Any, set_spark: Callable[[str, str], None]
+) -> None:
+    chance = random.Random(57)
+    columns = {name: new_column(name, type) for name, type in (("t", "string"), ("n", "int"))}
+    columns["p"] = new_column("p", "string")
+    names = {column.id: name for name, column in columns.items()}
+    blanks = ["", " ", "\t", "\x00", "\x7f", "\u00a0", "\u2003"]
+    rows = []
+    for _ in range(20_000):
+        digits = "".join(chance.choices("001234567890.", k=chance.choice([0, 1, 1, 2, 3, 12])))
+        text = chance.choice(["", "", "-", "+"]) + digits + chance.choice(["", "", "e1", "x"])
+        text = chance.choice(blanks) + text + chance.choice(blanks)
+        pattern = "".join(chance.choices("12.%_\\", k=chance.randint(0, 4)))
+        number = chance.choice([0, 1, 2, 12, -1, 10, 2147483647])
+        rows.append((chance.choice([text, f"{number}", f"{number}.5"]), number, pattern))
+    spark.createDataFrame(rows, "t string, n int, p string").createOrReplaceTempView("compared")
+    for is_ansi in ("true", "false"):
+        set_spark("spark.sql.ansi.enabled", is_ansi)
+        for text in IMPLIED:
+            implied = implied_text(read(text), lambda column: columns[column.name])
+            assert implied is not None
+            implied = re.sub("\x02(\\d+)\x02", lambda found: names[int(found[1])], implied)
+            assert spark.sql(f"select count_if({implied}) from compared").first()[0] > 100
+            wanted = text
+            if "like" in text:
+                wanted = f"case when instr(p, chr(92)) = 0 then {text} else false end"
+            elif is_ansi == "true":
+                continue  # the casts fail
+            missed = f"select * from compared where ({wanted}) and not coalesce({implied}, false)"
+            assert spark.sql(missed).collect() == []
 
 
 # Expressions whose types are compared, over columns of these types.

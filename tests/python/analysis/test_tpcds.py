@@ -32,7 +32,7 @@ QUERIES = {path.stem: path.read_text() for path in sorted(FOLDER.glob("*.sql"))}
 # Queries that are maintained in each run of the tests: one of every kind.
 SOME = ("q03", "q14", "q16", "q27", "q28", "q40", "q49", "q66", "q71", "q77", "q93", "q98")
 # The least number of queries that follow every input.
-FOLLOWED = 86
+FOLLOWED = 87
 
 
 def _tables() -> list[Input]:
@@ -131,7 +131,7 @@ class _Data:
     """Random rows whose values meet the conditions of a query."""
 
     def __init__(self, name: str, seed: int, columns: Mapping[str, Sequence[str]]) -> None:
-        self.chance = random.Random(f"{name} {seed}")
+        self.name, self.chance = name, random.Random(f"{name} {seed}")
         self.columns = columns
         # the literals that the query compares with a column
         self.literals: dict[str, list[str]] = defaultdict(list)
@@ -146,7 +146,11 @@ class _Data:
         names, (key,) = self.columns[source.name], source.unique
         rows = [row for row in before if self.chance.random() < 0.7]
         for _ in range(self.chance.randint(most // 2, most)):
-            rows.append(tuple(self._value(column, key) for column in names))
+            row = {column: self._value(column, key) for column in names}
+            if self.name == "q06" and "d_moy" in row:
+                # the query fails if a month has two numbers
+                row["d_month_seq"] = (row["d_year"] or 0) * 12 + (row["d_moy"] or 0)
+            rows.append(tuple(row.values()))
         places = [names.index(column) for column in sorted(key)]
         return list({tuple(row[place] for place in places): row for row in rows}.values())
 

@@ -49,7 +49,7 @@ EXAMPLES = {
     "with q as (select id, substring(grp, 1, 2) as g from a) select q.id, b.at from q join b"
     " on q.g = b.grp": "id at",
     "with q as (select id, length(grp) as g from a) select b.val from q join b on q.g = b.grp"
-    " group by b.val": "inner join by no equality of columns of single rows",
+    " group by b.val": "val",
     "select a.grp, count(*) as n from a join b on a.id = b.id + 1 group by a.grp": (
         "inner join by no equality of columns of single rows"
     ),
@@ -66,7 +66,8 @@ EXAMPLES = {
         "left join by no equality of columns of single rows"
     ),
     "select a.grp, count(b.id) as n from a left join b on a.id = b.id group by a.grp": "grp",
-    "select a.grp from a join b on a.grp = b.val group by a.grp": (
+    "select a.grp from a join b on a.grp = b.val group by a.grp": "grp",
+    "select a.grp from a join b on a.grp = b.price group by a.grp": (
         "inner join by no equality of columns of single rows"
     ),
     "select id, count(*) as n from a full join b using (id) group by id": (
@@ -85,12 +86,35 @@ EXAMPLES = {
     "select b.grp, count(*) as n from a join b on coalesce(a.grp, '') = coalesce(b.grp, '')"
     " group by b.grp": "grp",
     "select b.id, a.val from a, b where upper(a.grp) = b.grp": "id val",
-    "select b.id, a.val from a join b on a.grp like b.grp": (
+    "select b.id, a.val from a join b on a.grp like b.grp": "id val",
+    "select b.id, a.val from a join b on a.grp not like b.grp": (
         "inner join by no equality of columns of single rows"
     ),
-    "select b.id, a.val from a join b on cast(a.grp as int) = b.id": (
+    "select b.id, a.val from a join b on cast(a.grp as int) = b.id": "id val",
+    "select b.id, a.val from a join b on cast(a.grp as double) = b.id": (
         "inner join by no equality of columns of single rows"
     ),
+    # the largest value of an input
+    "select id from a where val = (select max(val) from b where grp > 'b')": "id",
+    "select id from a where upper(grp) = (select min(upper(grp)) from b)": "id",
+    "select a.id from a join (select max(at) as at from b) l on l.at = a.at": "id",
+    "select a.id, l.at as latest from a left join (select max(at) as at from b) l"
+    " on l.at = a.at": "id",
+    "select id from a where val < (select max(val) from b)": FREE,
+    "select id, (select max(val) from b) as most from a": FREE,
+    "select id from a where val = (select max(val) from b) or id = 1": FREE,
+    "select id from a where price = (select max(price) from b)": SPANS,
+    "select id from a where val = (select max(val + 1) from b)": SPANS,
+    "select id from a where val = (select max(val) from b where val + 1 > 2)": SPANS,
+    "select id from a where val = (select max(val) from b where b.id + 1 < a.id)": SPANS,
+    "select id from a where val = (select max(val) from b having count(*) > 1)": SPANS,
+    "select id from a where val = (select max(b.val) from b join c using (id))": SPANS,
+    "select id from a where val = (select max(val) from b where id in (select id from c))": SPANS,
+    "select id from a where val = (select max(val) from (select val from b limit 2))": (
+        "which rows are within the limit depends on all of them"
+    ),
+    "select id from a where val = (select max(id) from b unpivot (v for n in (val)))": SPANS,
+    "select max(val) as val from a": SPANS,
     # kept constants
     "select d.day, count(a.id) as n from (select explode(sequence(date'2026-01-01',"
     " date'2026-12-31', interval 1 day)) as day) d left join a on a.at = d.day group by d.day": (
@@ -163,7 +187,7 @@ EXAMPLES = {
     "select grp, id in (select id from b) as is_there from a": "grp",
     "select a.grp, count(*) as n from a group by a.grp having count(*) >"
     " (select max(val) from b where b.grp = a.grp)": "grp",
-    "select a.grp from a group by a.grp having count(*) > (select max(val) from b)": SPANS,
+    "select a.grp from a group by a.grp having count(*) > (select max(val) from b)": FREE,
     "select a.grp from a join b on a.id = b.id and a.val in (select c.val from c)": LOST,
     "select grp from a left semi join b on a.id = b.id": "grp",
     "select grp from a left anti join b on a.id = b.id": "grp",

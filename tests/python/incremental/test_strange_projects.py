@@ -102,10 +102,17 @@ def test_a_long_text_is_kept_in_several_properties(text: str) -> None:
 SYNTAX = {
     "by_struct": "select struct(body, id) as k, count(*) as many"
     " from {{ source('jira', 'comment') }} group by struct(body, id)",
-    "by_part": "select body, count_if(id << 1 > 4) as high, max(doc:a.b[0]::string) as first"
+    "by_part": "select body, count_if(id << 1 >> 1 > 2) as high,"
+    " max(id >>> 1) as half, max(doc:a.b[0]::string) as first"
     " from {{ source('jira', 'comment') }} group by body",
     "piped": "from {{ source('jira', 'comment') }} |> where id > 1\n"
     "|> aggregate count(*) as many group by body |> extend many * 2 as twice",
+    "newest": "select id, body from {{ source('jira', 'comment') }}"
+    " where id = (select max(id) from {{ source('jira', 'comment') }})",
+    "alike": "select a.id, b.id as other, b.body from {{ source('jira', 'comment') }} a"
+    " join {{ source('jira', 'comment') }} b on a.body like concat('%', b.body, '%')",
+    "numbered": "select a.id, b.body from {{ source('jira', 'comment') }} a"
+    " join {{ source('jira', 'comment') }} b on b.body = a.id",
 }
 
 
@@ -141,6 +148,10 @@ def test_syntax_of_spark_alone_is_followed(
         f"delete from {source} where id = 1",
         f"update {source} set body = null where id = 2",
         f"update {source} set body = 'b' where id = 3",
+        f"update {source} set body = ' 4.5' where id = 3",
+        f"delete from {source} where id = 5",
+        f"update {source} set id = 6, body = 'a_' where id = 4",
+        f"insert into {source} values (6, 'ab', null), (6, 'a_', null), (2, '6', null)",
     ):
         spark.sql(change)
         done = dbt("run", project_dir=folder, schema=schema)
