@@ -1,7 +1,7 @@
 {#- Selects the rows that only the table has (`_side` table) and those that only a full refresh has. It computes each
     side once; `except all` in both directions would do so twice. No HAVING: see hw_counted_change_set_sql. -#}
-{% macro hw_differences_from_full_refresh_sql(relation, full_refresh, names, sample) -%}
-select _side, {{ names }} from (
+{% macro hw_differences_from_full_refresh_sql(relation, full_refresh, names, sample, ties) -%}
+select _side, {{ names }}{% if ties %}, {{ hw_literal(ties) }} as _ties{% endif %} from (
 select {{ names }}, sum(_balance) as _balance from (
 select 1 as _balance, {{ names }} from {{ relation }}{{ sample }}
 union all

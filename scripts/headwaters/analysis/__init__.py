@@ -1,7 +1,8 @@
 """The analysis of models' SQL. Other parts import from here alone.
 
 - proofs: `refusal_of`, `problem_of_unread`; with a table they are noted (`noted_proof`);
-- derivations: `derivation` chooses strategy and inputs of a model in plain SQL;
+- derivations: `derivation` chooses strategy and inputs of a model in plain SQL, and
+  `helpful_declaration` names a key that would let runs follow more;
 - comparisons: `is_same_query`, `keeps_meaning`, `patch_of`, `same_inputs`, `without_format`;
 - the origins of columns: `origins_of`;
 - parts of a compiled query: `tokens`, `prepared`, `relations_in`, `called`, `weight_column`,
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from headwaters.analysis.exact_types import are_exact as are_exact
     from headwaters.analysis.model import Patch as Patch
     from headwaters.analysis.model import derivation as derivation
+    from headwaters.analysis.model import helpful_declaration as helpful_declaration
     from headwaters.analysis.model import is_same_query as is_same_query
     from headwaters.analysis.model import keeps_meaning as keeps_meaning
     from headwaters.analysis.model import patch_of as patch_of
@@ -84,7 +86,7 @@ _LATE = {
     "model": [
         *("Patch", "derivation", "is_same_query", "keeps_meaning", "patch_of"),
         *("problem_of_unread", "refusal_of", "same_inputs", "used_columns"),
-        "without_shifts",
+        *("without_shifts", "helpful_declaration"),
     ],
     "nested_types": ["parts_of_type"],
     "pairs": ["pairs_all_rows"],

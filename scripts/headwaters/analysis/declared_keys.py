@@ -41,8 +41,8 @@ def unique_columns(
 ) -> dict[str, PromisedKeys]:
     """Return the sets of columns that identify a table's rows, by table name in lower case.
 
-    They come from the `unique_key` of models that the engine maintains, from `unique` and
-    `unique_combination_of_columns` tests that fail a build, and from declared keys. `unique`
+    They come from the `unique_key` of models that the engine maintains, from declared keys, and
+    from tests that fail a build: `unique`, and those of dbt_utils and dbt_expectations. `unique`
     ignores NULL, so it identifies all rows only if the column is `not_null` as well.
     """
     tables = {**graph.get("nodes", {}), **graph.get("sources", {})}
@@ -72,7 +72,11 @@ _FAILS = {
 # The promise for some columns: `key`, `unique` unless NULL, or `not_null`.
 Kind = Literal["key", "unique", "not_null"]
 Promise = tuple[Kind, frozenset[str]]
-_PROMISES: dict[str, Kind] = {"primary_key": "key", "unique": "unique", "not_null": "not_null"}
+_PROMISES: dict[str, Kind] = {
+    **{"primary_key": "key", "unique": "unique", "not_null": "not_null"},
+    "expect_column_values_to_be_unique": "unique",
+    "expect_column_values_to_not_be_null": "not_null",
+}
 
 
 def _keys(promises: Sequence[Promise]) -> PromisedKeys:
@@ -107,11 +111,17 @@ def _tested(node: Node) -> Iterator[Promise]:
     if any(str(config.get(name) or given).lower() != given for name, given in _FAILS.items()):
         return
     arguments = test.get("kwargs", {})
+    if arguments.get("row_condition"):
+        return
     if arguments.get("column_name"):
         yield from _promise(test.get("name") or "", [arguments["column_name"].strip("`")])
     if test.get("name") == "unique_combination_of_columns":
         columns = arguments.get("combination_of_columns", ())
         yield "key", frozenset(name.lower() for name in columns)
+    if test.get("name") == "expect_compound_columns_to_be_unique":
+        # by default it ignores rows with NULL in all of the columns
+        kind: Kind = "key" if arguments.get("ignore_row_if") == "never" else "unique"
+        yield kind, frozenset(name.lower() for name in arguments.get("column_list", ()))
 
 
 def _promise(name: str, columns: Iterable[str]) -> Iterator[Promise]:

@@ -14,6 +14,7 @@ from headwaters.analysis.declared_keys import keys_of, plain
 from headwaters.analysis.derive import Derivation, Question, derive
 from headwaters.analysis.exact_types import is_collated
 from headwaters.analysis.expectations import expectations_of
+from headwaters.analysis.helpful_keys import helpful_key
 from headwaters.analysis.proof import prove, prove_derived
 from headwaters.analysis.refusal import Refused, unforeseen
 from headwaters.analysis.relations import Input
@@ -90,27 +91,7 @@ def derivation(
         return problem
     lines = sql.count("\n") + 1
     place = _Place(inputs, lines, compiled)
-    sql, found = _named(_kept(sql, config), inputs, graph)
-    seeds = {
-        table_name(node).lower()
-        for node in graph.get("nodes", {}).values()
-        if node["resource_type"] == "seed"
-    }
-    question = Question(
-        sql,
-        found,
-        frozenset(source.name for source in found if plain(source.source) in seeds),
-        as_tuple(config.get("unique_key")),
-        as_tuple(config.get("allow_nondeterministic")),
-        bodies(functions),
-        frozenset(name for name, spec in _names_of(inputs).items() if not spec["has_feed"]),
-        # hidden tables cannot account for dropped rows or ignored lookups
-        bool(config.get("is_whole"))
-        or bool(expectations_of(config))
-        or config.get("on_lookup_change") == "ignore",
-        # the audit step computes the rows once more, and could choose others
-        config.get("on_ties") != "replace" and not expectations_of(config),
-    )
+    question = _question(sql, inputs, config, graph, functions)
     try:
         derived = derive(question)
     except Refused as refused:
@@ -148,6 +129,54 @@ def derivation(
         if derived.refused and derived.is_unread
         else None,
     }
+
+
+def helpful_declaration(
+    sql: str,
+    inputs: Sequence[Mapping[str, Any]],
+    config: Config,
+    graph: Mapping[str, Mapping[str, Node]],
+    functions: Mapping[str, str],
+) -> str | None:
+    """Return the test that would let runs follow more inputs of a model of plain SQL, or None."""
+    found = helpful_key(_question(sql, inputs, config, graph, functions))
+    if found is None:
+        return None
+    source, columns, is_unique_enough = found
+    if len(columns) > 1:
+        return f"unique_combination_of_columns ({', '.join(columns)}) on {source.source}"
+    tests = "unique" if is_unique_enough else "unique and not_null"
+    return f"{tests} on {source.source}.{columns[0]}"
+
+
+def _question(
+    sql: str,
+    inputs: Sequence[Mapping[str, Any]],
+    config: Config,
+    graph: Mapping[str, Mapping[str, Node]],
+    functions: Mapping[str, str],
+) -> Question:
+    sql, found = _named(_kept(sql, config), inputs, graph)
+    seeds = {
+        table_name(node).lower()
+        for node in graph.get("nodes", {}).values()
+        if node["resource_type"] == "seed"
+    }
+    return Question(
+        sql,
+        found,
+        frozenset(source.name for source in found if plain(source.source) in seeds),
+        as_tuple(config.get("unique_key")),
+        as_tuple(config.get("allow_nondeterministic")),
+        bodies(functions),
+        frozenset(name for name, spec in _names_of(inputs).items() if not spec["has_feed"]),
+        # hidden tables cannot account for dropped rows or ignored lookups
+        bool(config.get("is_whole"))
+        or bool(expectations_of(config))
+        or config.get("on_lookup_change") == "ignore",
+        # the audit step computes the rows once more, and could choose others
+        config.get("on_ties") != "replace" and not expectations_of(config),
+    )
 
 
 @dataclass(frozen=True)

@@ -119,6 +119,9 @@ def _stays(
     if last.did == "replace" and not differ:
         return Stays(f"replaced, not proven: {last.message}", None, changed)
     how = re.sub(r", of \d+ changed input rows", "", last.message)  # shown by the proof
+    ties = (spark.derivation(run_up) or {}).get("ties") if differ else None
+    if ties:
+        how += f"; rows that tie in `{ties[0]}` may differ"
     return Stays(how, differ, changed, "all" if one_of == 1 else "sample")
 
 

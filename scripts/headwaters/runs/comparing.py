@@ -7,7 +7,7 @@ docs/decisions/0049-compare-instead-of-replacing.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -53,10 +53,12 @@ def differences_sql(
     relation: DbtRelation,
     full_refresh: str | None,
     sample_keys: int | None,
+    ties: Sequence[str] = (),
 ) -> str:
     """Return the SQL of the rows that only the table or only its full refresh has, by `_side`.
 
-    `sample_keys`: compare about this many keys.
+    `sample_keys`: compare about this many keys. `ties`: the expressions whose order lets rows tie,
+    which each row then names as `_ties`.
     """
     if full_refresh is None:
         raise UserError(
@@ -73,6 +75,11 @@ def differences_sql(
         sample = f" where pmod({key}, {max(rows // sample_keys, 1)}) = 0"
     return str(
         session.macros(
-            "hw_differences_from_full_refresh_sql", relation, full_refresh, names, sample
+            "hw_differences_from_full_refresh_sql",
+            relation,
+            full_refresh,
+            names,
+            sample,
+            ", ".join(ties),
         )
     )

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from headwaters.analysis import prepared
+from headwaters.runs.change_of_sql import with_columns
+from headwaters.runs.checks import has_feed
 from headwaters.runs.decisions import of_refresh
 from headwaters.runs.foreign_tables import loss_of
-from headwaters.runs.inputs import Spec
+from headwaters.runs.inputs import Spec, inputs_of, marked, with_inputs
 from headwaters.runs.model import Model
 from headwaters.runs.plan import Plan
 from headwaters.runs.planning import make_plan
@@ -36,6 +39,7 @@ def explain(
     lines += [_input_line(spec, plan) for spec in plan.inputs]
     lines += _hidden_tables(model)
     lines.append(_proof_line(model))
+    lines += _declaration_lines(model)
     lines += [f"  ties: {text} may order rows differently {_TIES}" for text in _ties(model)]
     loss = loss_of(model, state)
     if loss:
@@ -57,6 +61,28 @@ _TIES = "whenever their key is computed: order by more columns, or set on_ties: 
 def _ties(model: Model) -> list[str]:
     """Return the expressions whose order lets rows tie."""
     return list((model.config.get("derivation") or {}).get("ties") or ())
+
+
+def _declaration_lines(model: Model) -> list[str]:
+    """Return the declaration that would let runs follow more inputs; reads columns if there are."""
+    if not (model.config.get("derivation") or {}).get("reason"):
+        return []
+    from headwaters.analysis import helpful_declaration
+
+    session = model.session
+    plain = {"kind": "lookup", "version": None, "at": None}
+    texts = {
+        spec["text"]: marked(plain | {"source": spec["source"]}) for spec in inputs_of(model.code)
+    }
+    sql = prepared(with_inputs(model.code, texts))
+    inputs = inputs_of(sql)
+    for spec in inputs:
+        spec["has_feed"] = has_feed(session.connection, spec["source"])
+    with_columns(session.connection, inputs)
+    functions = session.fingerprint(sql)["functions"]
+    config = session.run_config(model.node)
+    declared = helpful_declaration(sql, inputs, config, session.graph, functions)
+    return [f"  runs would follow more with a test: {declared}"] if declared else []
 
 
 def explain_python(node: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ import pytest
 from analysis.refreshes import SEEDS, derived_of, inputs_with_keys, tried_history
 from analysis.warehouse import SQL, rendered
 from headwaters.analysis.derive import Question, derive
+from headwaters.analysis.helpful_keys import helpful_key
 
 # Strategy, unique_key and roles; `!` marks an input that replaces the table when it changes.
 BROKERAGE: dict[str, str] = {
@@ -208,6 +209,14 @@ def test_hardly_any_declared_key_is_needed() -> None:
     assert lost == WITHOUT_KEYS.keys()
     # without the keys, an order lets rows tie
     assert sum(bool(derived.ties) for derived in found.values()) == 13
+
+
+def test_the_missing_key_is_named() -> None:
+    inputs = [replace(source, unique=()) for source in inputs_with_keys("dim_customer")]
+    found = helpful_key(Question(rendered("dim_customer"), inputs, SEEDS, follows_ties=True))
+    assert found is not None
+    source, columns, is_unique_enough = found
+    assert (source.name, columns, is_unique_enough) == ("prospects", ("prospect_id",), False)
 
 
 def test_what_is_derived_is_right_and_what_is_declared_is_unique() -> None:

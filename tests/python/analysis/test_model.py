@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headwaters.analysis.model import Patch, derivation, patch_of, refusal_of
+from headwaters.analysis.model import Patch, derivation, helpful_declaration, patch_of, refusal_of
 from headwaters.platform.problems import Problem
 
 GRAPH: dict[str, dict[str, Any]] = {"nodes": {}, "sources": {}}
@@ -50,6 +50,27 @@ def test_what_expectations_drop_is_proven_with_the_sql(expression: str) -> None:
         assert isinstance(derived, Problem) and derived.code == code
     else:
         assert not isinstance(derived, Problem) and derived["strategy"] == "change_feed"
+
+
+OTHERS: dict[str, Any] = ORDERS | {"text": "<others>", "source": "s.others"}
+CHOSEN = (
+    "with c as (select *, row_number() over (partition by id % 10 order by {0}) as n from <others>)"
+    " select o.id, c.val from <orders> o join c on c.id = o.id and c.n = 1"
+)
+# SQL, and the declaration that lets runs follow it.
+HELPED = {
+    CHOSEN.format("val"): "unique and not_null on s.others.val",
+    CHOSEN.format("val, day"): "unique and not_null on s.others.val",
+    CHOSEN.format("val, day, id"): None,
+    "select id, val / (select sum(val) from <orders>) as share from <orders>": None,
+    "select id, val from <orders>": None,
+}
+
+
+@pytest.mark.parametrize("sql", HELPED)
+def test_the_declaration_that_helps_is_named(sql: str) -> None:
+    inputs = [{**one, "kind": "lookup"} for one in (ORDERS, OTHERS) if str(one["text"]) in sql]
+    assert helpful_declaration(sql, inputs, {}, GRAPH, {}) == HELPED[sql]
 
 
 @pytest.mark.parametrize(

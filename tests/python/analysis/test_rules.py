@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -593,15 +594,16 @@ def test_bodies_of_sql_functions() -> None:
 
 
 def test_what_tells_rows_apart() -> None:
-    def test_of(name: str, on: str, **config: str) -> dict[str, Any]:
+    columns = {"column_name": "Id", "combination_of_columns": ["A", "b"]}
+
+    def test_of(
+        name: str, on: str, arguments: Mapping[str, Any] = columns, **config: str
+    ) -> dict[str, Any]:
         return {
             "resource_type": "test",
             "depends_on": {"nodes": [on]},
             "config": config,
-            "test_metadata": {
-                "name": name,
-                "kwargs": {"column_name": "Id", "combination_of_columns": ["A", "b"]},
-            },
+            "test_metadata": {"name": name, "kwargs": arguments},
         }
 
     model: dict[str, Any] = {
@@ -633,11 +635,23 @@ def test_what_tells_rows_apart() -> None:
             "6": test_of("unique", "u"),  # NULL may repeat
             "7": test_of("unique", "m", error_if="> 10"),
             "8": test_of("unique", "m", fail_calc="max(n)"),
+            "9": test_of("expect_column_values_to_be_unique", "v"),
+            "10": test_of("expect_column_values_to_not_be_null", "v"),
+            "11": test_of("expect_compound_columns_to_be_unique", "v", {"column_list": ["B", "c"]}),
+            "12": test_of(
+                "expect_compound_columns_to_be_unique",
+                "v",
+                {"column_list": ["d", "e"], "ignore_row_if": "never"},
+            ),
+            "13": test_of(
+                "expect_column_values_to_be_unique", "w", {**columns, "row_condition": "id"}
+            ),
         },
-        "sources": {"t": source, "u": source | {"identifier": "u"}},
+        "sources": {"t": source, **{name: source | {"identifier": name} for name in "uvw"}},
     }
     assert unique_columns(graph) == {
         "s.m": ([frozenset(["k", "valid_from"]), frozenset(["x"]), frozenset(["y"])], []),
         "s.t": ([frozenset(["id"]), frozenset(["a", "b"])], []),
         "s.u": ([], [frozenset(["id"])]),
+        "s.v": ([frozenset(["id"]), frozenset(["d", "e"])], [frozenset(["b", "c"])]),
     }

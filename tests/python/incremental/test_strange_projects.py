@@ -143,18 +143,18 @@ def test_syntax_of_spark_alone_is_followed(
 
     dbt("run", project_dir=folder, schema=schema)
     assert differ() == []
-    for change in (
-        f"insert into {source} select 5, 'c', parse_json('{{\"a\": {{\"b\": [7]}}}}')",
-        f"delete from {source} where id = 1",
-        f"update {source} set body = null where id = 2",
-        f"update {source} set body = 'b' where id = 3",
-        f"update {source} set body = ' 4.5' where id = 3",
-        f"delete from {source} where id = 5",
-        f"update {source} set id = 6, body = 'a_' where id = 4",
-        f"insert into {source} values (6, 'ab', null), (6, 'a_', null), (2, '6', null)",
+    for changes in (
+        [f"insert into {source} select 5, 'c', parse_json('{{\"a\": {{\"b\": [7]}}}}')"],
+        [f"delete from {source} where id = 1", f"update {source} set body = null where id = 2"],
+        [f"update {source} set body = ' 4.5' where id = 3", f"delete from {source} where id = 5"],
+        [
+            f"update {source} set id = 6, body = 'a_' where id = 4",
+            f"insert into {source} values (6, 'ab', null), (6, 'a_', null), (2, '6', null)",
+        ],
     ):
-        spark.sql(change)
+        for change in changes:
+            spark.sql(change)
         done = dbt("run", project_dir=folder, schema=schema)
-        assert differ() == [], change
+        assert differ() == [], changes
         told = {one.node.name: str(one.message) for one in done.result}
         assert not any(message.startswith("replace") for message in told.values()), told

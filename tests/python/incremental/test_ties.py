@@ -32,6 +32,13 @@ select grp, id, val from (
 """
 
 
+EQUAL = """
+models:
+  - name: numbered
+    data_tests: [{equals_full_refresh: {config: {store_failures: true, alias: differing}}}]
+"""
+
+
 def test_each_table_is_an_answer_of_a_full_refresh(
     dbt: Callable[..., Any], new_project: Callable[..., Path], spark: Any, schema: str
 ) -> None:
@@ -41,6 +48,7 @@ def test_each_table_is_an_answer_of_a_full_refresh(
             "models/inputs.yml": SOURCE,
             "models/numbered.sql": NUMBERED,
             "models/latest.sql": LATEST,
+            "models/numbered.yml": EQUAL,
         }
     )
     rows = f"{schema}_inputs.rows"
@@ -87,3 +95,11 @@ def test_each_table_is_an_answer_of_a_full_refresh(
     assert choices == ["latest merge", "numbered merge"]
     untouched = ["g0", "g4", "g6"]
     assert {grp: after[grp] for grp in untouched} == {grp: before[grp] for grp in untouched}
+
+    # a difference names the order that lets rows tie
+    spark.sql(f"delete from {schema}.numbered where id = 1000")
+    dbt("test", project_dir=folder, schema=schema, expect=False)
+    differing = spark.sql(f"select distinct _ties from {schema}_dbt_test__audit.differing")
+    assert [row[0] for row in differing.collect()] == [
+        "row_number() OVER (PARTITION BY grp ORDER BY val)"
+    ]

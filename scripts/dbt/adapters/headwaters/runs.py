@@ -39,7 +39,7 @@ from headwaters.runs.strategies import strategy_for
 from headwaters.runs.view_definitions import OtherSetting, View
 from headwaters.runs.work import drop_staging_table
 from headwaters.tables.checks import as_seen_by, setting_problems
-from headwaters.tables.commits import Commit
+from headwaters.tables.commits import Commit, as_mapping
 from headwaters.tables.settings import run_config, strategy_problems
 
 if TYPE_CHECKING:
@@ -445,7 +445,9 @@ class Runs:
         """Return the SQL of the rows that only a table or only its full refresh has."""
         session = DbtSession(self._adapter, context)
         rows = self.full_refresh_sql(context, node, relation)
-        return differences_sql(session, node, relation, rows, sample_keys)
+        properties = read_state(session.connection, relation).properties
+        noted = as_mapping(properties.get("headwaters.proof"))
+        return differences_sql(session, node, relation, rows, sample_keys, noted.get("ties") or ())
 
 
 @dataclass(frozen=True)
