@@ -193,7 +193,7 @@ def published(row: Any) -> dict[str, Any]:
     nested = row["nested"] and json.loads(row["nested"])
     if nested and nested["a"]:
         nested |= {"t": plain(nested["t"]), "a": [plain(one) for one in nested["a"]]}
-    number = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}.get(row["x"])
+    number = row["x"] if row["x"] in ("NaN", "Infinity", "-Infinity") else None
     return {
         "id": row["id"],
         "at": plain(row["at"]),

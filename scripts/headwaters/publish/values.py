@@ -22,6 +22,8 @@ _UNITS = {unit: 86_400 * 1000**power for power, unit in enumerate(("s", "ms", "u
 # Days since 1970 of the first day of year 1, and of year 10000
 _FIRST, _AFTER = (one - date(1970, 1, 1).toordinal() for one in (1, date.max.toordinal() + 1))
 _NESTED = ("array", "struct", "map")
+# as Spark, PostgreSQL and Java spell them, so that they can be read again
+_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 def csv_expressions(fields: Sequence[Field]) -> dict[str, str]:
@@ -67,9 +69,9 @@ def records(rows: pa.RecordBatchReader, source: PublishedTable) -> Iterator[dict
     """Yield rows as mappings of columns to values of JSON.
 
     Decimals are texts, because most readers parse numbers as doubles. Times are ISO 8601, those of
-    `timestamp` with a Z. Binary is base64. NaN and infinities do not exist in JSON and become
-    texts. Raises WorkError for a value that cannot be published: a year that ISO 8601 does not
-    write in four digits, or a map with a repeated key.
+    `timestamp` with a Z. Binary is base64. JSON has no NaN and no infinities, which become the
+    texts `NaN`, `Infinity` and `-Infinity`. Raises WorkError for a value that cannot be published:
+    a year that ISO 8601 does not write in four digits, or a map with a repeated key.
     """
     for batch in rows:
         names, columns = batch.schema.names, []
@@ -125,7 +127,7 @@ def _plain(kind: pa.DataType, place: str) -> Callable[[Any], Any]:
         return lambda value: [_or_none(item, one) for one in value]
     if pa.types.is_floating(kind):
         # -0.0 becomes 0.0, which compares as equal
-        return lambda value: value + 0.0 if math.isfinite(value) else str(value)
+        return lambda value: value + 0.0 if math.isfinite(value) else _NOT_FINITE[str(value)]
     if pa.types.is_decimal(kind):
         return lambda value: format(value, "f")
     if pa.types.is_temporal(kind):
