@@ -261,6 +261,8 @@ def test_a_tombstone_is_a_row_of_its_key_where_the_contract_says_so(
     assert ingester.rows("orders", OF_TOMBSTONES, "_offset") == ROWS
     reasons = "reason, field, message, _offset"
     assert ingester.rows("orders_quarantine", reasons, "_offset") == REFUSED
+    keys = ingester.rows("orders_quarantine", "row_key", "_offset")
+    assert keys == [[None], [None], ['{"product_id":-9}'], *[[None]] * 3]
 
 
 @pytest.mark.slow

@@ -153,7 +153,8 @@ def test_a_wrong_setting_of_the_client_is_named_without_its_value(client: Any) -
             changed(*STREAM, "fromat", to="json"),
             "config.meta.stream: 'fromat' is not a key here, did you mean 'format'? "
             "(allowed: from, path, topics, servers, client, start, data_loss, on_change, "
-            "rows_per_second, format, layout, options, changes, batch, trigger, schema, "
+            "rows_per_second, format, layout, options, registry, schemas, schemas_user, "
+            "changes, batch, trigger, schema, "
             "bad_records, deduplicate, writers)",
         ),
         (

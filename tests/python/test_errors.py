@@ -66,7 +66,7 @@ def codes_in_python() -> set[str]:
 
 def test_every_error_of_a_command_has_a_code() -> None:
     calls = list(made())
-    assert {"UserError", "WorkError", "TopicRecreated"} < coded_errors()
+    assert {"UserError", "WorkError", "SourceReplaced"} < coded_errors()
     assert len(calls) > 100
     assert [place for place, call in calls if code_of(call) is None] == []
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from ingestion import Ingester, audit, node
 
+from headwaters.streams.contract import parse_contract
 from headwaters.streams.formats import look
+from headwaters.streams.formats.csv import Csv
+from headwaters.streams.formats.registry import format_of
 
 OBJECTS = [{"id": number, "text": "a\nb [ {"} for number in range(3)]
 LARGE = [{"id": number, "text": "x" * 3000} for number in range(100)]
@@ -80,6 +88,56 @@ def test_lines_are_lines_whatever_they_hold(tmp_path: Path, name: str) -> None:
 def test_other_encodings_are_named(tmp_path: Path, encoding: str) -> None:
     said = str(told(tmp_path, LINES["lines"].encode(encoding)))
     assert said.startswith("is UTF-32" if encoding == "utf-32" else "is UTF-16")
+
+
+FIELDS = st.text(
+    st.sampled_from('a",\n\r é') | st.characters(exclude_categories=["Cs"]), max_size=5
+)
+
+
+@given(
+    rows=st.lists(st.tuples(FIELDS, FIELDS), max_size=5),
+    quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
+    inches=st.booleans(),
+)
+def test_a_file_with_closed_quotes_ends_outside_of_them(
+    rows: list[tuple[str, str]], quoting: Any, inches: bool
+) -> None:
+    table = format_of(parse_contract(node({"a": "string", "b": "string"}, {"format": "csv"})))
+    assert isinstance(table, Csv)
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "a.csv"
+        with file.open("w", newline="", encoding="utf-8") as opened:
+            opened.write('a,b\n5" disk,x\n' if inches else "a,b\n")
+            csv.writer(opened, quoting=quoting).writerows(rows)
+        assert table.other_form(file) is None
+        if inches:  # the number of quotes is even with one that is open
+            return
+        with file.open("a", newline="", encoding="utf-8") as opened:
+            opened.write('c,"d\ne,f\n')
+        assert str(table.other_form(file)).startswith("ends inside of quotes: the row in line ")
+
+
+def sparse(file: Path, *ends: int) -> Path:
+    """Write a file of zeros with line breaks at some places; it takes no room on the disk."""
+    with file.open("wb") as opened:
+        opened.write(b'{"id": 1}\n')
+        for end in ends:
+            opened.seek(end)
+            opened.write(b"\n")
+    return file
+
+
+def test_a_line_that_memory_may_not_hold_is_told_without_reading_it(tmp_path: Path) -> None:
+    half, gigabyte = look.LONGEST // 2, 2**30
+    said = "has a line of more than 64 MB: land it as several records"
+    for ends in [[2 * gigabyte], [half, 2 * half, 5 * half], [half + 10, 2 * gigabyte]]:
+        assert look.long_line(sparse(tmp_path / "a.json", *ends)) == said
+    for ends in [list(range(half // 2, 5 * half, half // 2)), [look.LONGEST - 2]]:
+        assert look.long_line(sparse(tmp_path / "a.json", *ends)) is None
+    file = sparse(tmp_path / "a.json", 2 * gigabyte)
+    assert look.other_form(file, look.json_lines) == said
+    assert str(look.too_large(file)).startswith("is larger than 512 MB, which is read into memory")
 
 
 def test_a_file_of_another_form_is_one_row_of_quarantine_and_none_of_bronze(

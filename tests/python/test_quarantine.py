@@ -167,3 +167,41 @@ def test_settled_records_stay_and_no_longer_count(
     assert where
     assert settle(where[1], None)[0] == "orders: 1 settled"
     assert state() == (4, 0)
+
+
+def test_rows_with_an_open_event_are_counted_once(stream: Stream) -> None:
+    keys = ['{"id":1}', '{"id":1}', '{"id":2}', None, '{"id":3}']
+    table = pa.table({"row_key": keys, "settled": [None, None, None, None, "sent again"]})
+    write_deltalake(stream.quarantine, table)
+    assert counted(stream.quarantine) == Quarantine(4, 1, rows=2)
+    write_deltalake(
+        stream.quarantine, table.select(["row_key"]), mode="overwrite", schema_mode="overwrite"
+    )
+    assert counted(stream.quarantine) == Quarantine(5, 0, rows=3)
+
+
+@pytest.mark.slow  # an engine, and four commands of dbt
+def test_a_data_test_names_the_rows_that_may_be_out_of_date(
+    spark: Any, new_project: Any, dbt: Any, schema: str
+) -> None:
+    test = """{has_no_event_in_quarantine: {arguments: {
+        stream: "source('bronze', 'changes')", key: id}}}"""
+    source = f"{{name: bronze, schema: {schema}_b, tables: [{{name: changes}}]}}"
+    project = new_project(
+        {
+            "models/customers.sql": "select explode(array(1, 2, 3)) as id",
+            "models/customers.yml": f"models: [{{name: customers, data_tests: [{test}]}}]",
+            "models/sources.yml": f"sources: [{source}]",
+        }
+    )
+    spark.sql(f"create database {schema}_b")
+    quarantine = f"{schema}_b.changes_quarantine"
+    spark.sql(f"create table {quarantine} (row_key string) using delta")
+    dbt("run", project_dir=project, schema=schema)
+    dbt("test", project_dir=project, schema=schema)
+    spark.sql(f"insert into {quarantine} values ('{{\"id\":2}}'), ('{{\"id\":9}}'), (null)")
+    failed = dbt("test", project_dir=project, schema=schema, expect=False)
+    assert "Got 1 result, configured to fail if != 0" in "\n".join(failed.messages)
+    spark.sql(f"alter table {quarantine} add column settled string")
+    spark.sql(f"update {quarantine} set settled = 'sent again'")
+    dbt("test", project_dir=project, schema=schema)

@@ -59,6 +59,7 @@ def test_a_program_gets_json() -> None:
         "rows": 1234,
         "quarantined": None,
         "settled": 0,
+        "stale_rows": None,
         "bytes": 2_000_000,
         "pending": {"number": 3, "unit": "files", "size": 10, "unfinished": False},
         "interrupted": False,

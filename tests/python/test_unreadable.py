@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from ingestion import Ingester, audit, node
+from ingestion import Ingester, audit, node, wait_for
 
 from headwaters.platform.checkpoint import landed
 from headwaters.platform.errors import WorkError
@@ -82,6 +82,23 @@ def test_a_file_that_cannot_be_read_is_a_row_of_quarantine_and_the_others_go_to_
         "orders  failed: [HW_BAD_RECORD] landing/orders/strict.parquet cannot be read: "
     )
     assert line.endswith("; nothing of its batch is kept")
+
+
+def test_a_file_that_grows_while_it_is_read_is_told(ingester: Ingester) -> None:
+    declared, file = node({"id": "int"}), ingester.land("a.jsonl", '{"id": 1}')
+    ingester.land("b.jsonl", '{"id": 2}')
+    pause = ingester.lake.with_name("pause")
+    with ingester.running(declared, every=0.3, pause_before=str(pause)) as metrics:
+        wait_for(pause.exists)
+        with file.open("a") as opened:
+            opened.write('{"id": 3}\n')
+        pause.unlink()
+        wait_for(lambda: metrics().get('batches_total{stream="orders"}') == 1)
+    assert ingester.rows("orders", "id") in ([[1], [2]], [[1], [2], [3]])
+    ((reason, field, message, record),) = ingester.quarantine()
+    assert (reason, field, record) == ("malformed", None, "landing/orders/a.jsonl")
+    assert message.startswith("was written to while it was read, so rows may be missing: land ")
+    assert ingester.run(declared) == ["orders  nothing new"]
 
 
 def test_csv_is_replayed_by_the_columns_with_which_it_was_kept(ingester: Ingester) -> None:

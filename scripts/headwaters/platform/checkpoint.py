@@ -12,6 +12,9 @@ headwaters adds these:
 - `contract.json`: the contract of the last planned batch
 - `fields.json`: the fields of each contract of a CSV stream, by the contract's version
 - `topics.json`: the identities of the topics
+- `versions.json`: the identities of a Delta source's newest commits
+- `source_schemas/`: the columns of a Delta source, by Delta
+- `schemas.json`: the schemas of the last batch that no registry has
 - `begin.json`: a start that Spark does not store
 """
 
@@ -21,7 +24,7 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -37,6 +40,7 @@ from headwaters.platform.json_lines import lines
 
 Declared = TypeVar("Declared", bound=BaseModel)
 
+SOURCE_SCHEMAS = "source_schemas"  # the folder of Delta's schema tracking
 Offsets = dict[str, dict[int, int]]  # topic → partition → offset
 
 
@@ -265,9 +269,10 @@ class Checkpoint:
         note = self.begun()
         if "replaces" not in note or note["replaces"] != self.id:
             return
-        for name in ("offsets", "commits", "sources"):
+        for name in ("offsets", "commits", "sources", SOURCE_SCHEMAS):
             shutil.rmtree(self.path / name, ignore_errors=True)
-        self._keep("topics.json", json.dumps(note["topics"]))
+        self._keep("topics.json", json.dumps(note.get("topics", {})))
+        (self.path / "versions.json").unlink(missing_ok=True)
         (self.path / ".metadata.crc").unlink(missing_ok=True)
         (self.path / "metadata").unlink()
 
@@ -291,6 +296,24 @@ class Checkpoint:
         known = self.topics()
         if known | identities != known:
             self._keep("topics.json", json.dumps(known | identities))
+
+    def versions(self) -> dict[str, Any]:
+        """Return `table`, the identity of a Delta source, and `commits`, those of its versions."""
+        return self._note("versions.json")
+
+    def keep_versions(self, note: Mapping[str, Any]) -> None:
+        """Store the identities of a Delta source and of its commits."""
+        self._keep("versions.json", json.dumps(note))
+
+    def unread_schemas(self, batch: int) -> dict[str, str] | None:
+        """Return the schemas that a batch could not read, by number, or None before it began."""
+        note = self._note("schemas.json")
+        return note["unread"] if note.get("batch") == batch else None
+
+    def keep_unread_schemas(self, batch: int, unread: Mapping[str, str]) -> None:
+        """Store the schemas that a batch cannot read, with the reasons."""
+        if self.unread_schemas(batch) is None:
+            self._keep("schemas.json", json.dumps({"batch": batch, "unread": unread}))
 
     def keep_contract(self, contract: BaseModel) -> None:
         """Store the contract before a batch is planned with it."""

@@ -186,6 +186,8 @@ CONFLICT_CONDITION = r"\[(DELTA_CONCURRENT_\w+)"
 CONFLICT = r"DELTA_CONCURRENT|Concurrent\w+Exception"
 CONFLICT_WITH_MAINTENANCE = r"a concurrent (OPTIMIZE|REORG|VACUUM)"
 SOURCE_CHANGED = {"DELTA_SOURCE_TABLE_IGNORE_CHANGES", "DELTA_SOURCE_IGNORE_DELETE"}
+# A stream of a Delta source has stored new columns of its table, and continues after a restart.
+SCHEMA_FOLLOWED = "DELTA_STREAMING_METADATA_EVOLUTION"
 # A file of a table's log is missing, truncated, or not written by Delta.
 LOG_DAMAGED = {
     "DELTA_LOG_FILE_NOT_FOUND",

@@ -38,6 +38,8 @@ QUARANTINE_COLUMNS = (
     ("record", "binary"),
     ("contract", "string"),
 )
+# The key of the row that a change event in quarantine changes, as JSON; NULL if it is unknown
+ROW_KEY = ("row_key", "string")
 RESCUED = ("_rescued", "string")
 # The names of columns whose value a change event lacks; NULL if it has all of them
 UNAVAILABLE = ("_unavailable", "array<string>")
@@ -134,12 +136,36 @@ class StreamContract(FormatKeys, SourceKeys):
                 raise ValueError(f"layout: {self.layout} is for files of format: json alone")
             if loose := [name for name in self.options if name.startswith("allow")]:
                 raise ValueError(f"options: {loose[0]} is not possible with layout: {self.layout}")
+        if problem := self._registry_problem(carrier):
+            raise ValueError(problem)
         for option, what in declared.required.get(carrier, {}).items():
-            if option not in self.options:
+            if option not in self.options and self.schemas is None:
                 raise ValueError(f"options: {option} is missing: {what}")
         if not declared.names_fields and self.schema_policy == "add_columns":
             raise ValueError(f"schema: add_columns: a record of {self.format} names no fields")
         return self
+
+    def _registry_problem(self, carrier: str) -> str | None:
+        """Return the problem of the keys of a schema registry, or None."""
+        if self.registry is None:
+            given = "schemas" if self.schemas else "schemas_user" if self.schemas_user else None
+            return given and f"{given}: registry is missing: write registry: confluent beside it"
+        if carrier != "messages" or self.format not in ("json", "avro"):
+            return "registry: only messages of format: json or avro have the bytes of a registry"
+        if self.format == "json":
+            return "schemas: JSON is read without its schemas: remove it" if self.schemas else None
+        if self.schemas is None:
+            wanted = "the address of the registry, or a folder with files such as 42.avsc"
+            return f"schemas is missing: {wanted}"
+        for option in ("avroSchema", "confluent"):
+            if option in self.options:
+                return f"options: {option} is not possible with schemas, which say it: remove it"
+        scheme, found, _ = self.schemas.partition("://")
+        if found and scheme not in ("http", "https"):
+            return f"schemas: {self.schemas} is neither http://…, https://… nor a folder"
+        if "@" in self.schemas:
+            return "schemas: an address has no password: write schemas_user: {env: VARIABLE}"
+        return None
 
     @model_validator(mode="after")
     def _envelope_is_json(self) -> StreamContract:
@@ -310,7 +336,8 @@ class Contract(Part):
 
     def quarantine_columns(self) -> list[tuple[str, str]]:
         """Return name and type of every column of the quarantine table, in order."""
-        return [*QUARANTINE_COLUMNS, *self.lineage]
+        changed = [ROW_KEY] if self.stream.changes is not None else []
+        return [*QUARANTINE_COLUMNS, *changed, *self.lineage]
 
     def bronze_properties(self) -> dict[str, str]:
         """Return table properties of the bronze table."""

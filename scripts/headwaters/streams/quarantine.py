@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from headwaters.platform.errors import WorkError
+from headwaters.streams.contract import ROW_KEY
 from headwaters.streams.stream import Stream
 from headwaters.tables.delta_log import state
 
@@ -34,11 +35,15 @@ class Bad:
 
 @dataclass(frozen=True)
 class Quarantine:
-    """The open and the settled records of a quarantine, and its newest ones."""
+    """The open and the settled records of a quarantine, and its newest ones.
+
+    `rows` is the number of source rows that open records would have changed; None if unknown.
+    """
 
     open: int
     settled: int
     newest: tuple[Bad, ...] = ()
+    rows: int | None = None
 
 
 def has_settled(columns: Iterable[str]) -> bool:
@@ -49,15 +54,21 @@ def has_settled(columns: Iterable[str]) -> bool:
 def counted(table: Path) -> Quarantine | None:
     """Return the numbers of records; None if a file of the table has no statistics.
 
-    A quarantine without settled records is counted by its log alone.
+    A quarantine without settled records and without keys is counted by its log alone.
     """
     found = state(table, 0)
     if found is None:
         return Quarantine(0, 0)
-    if not has_settled([name for name, _ in found.columns]):
+    names = [name for name, _ in found.columns]
+    has_key = ROW_KEY[0] in names and found.rows != 0
+    if not has_settled(names) and not has_key:
         return None if found.rows is None else Quarantine(found.rows, 0)
-    [row] = _rows(table, "select count(*) as n, count(settled) as settled from t")
-    return Quarantine(row["n"] - row["settled"], row["settled"])
+    settled = "settled" if has_settled(names) else "cast(null as varchar)"
+    keys = f"count(distinct case when {settled} is null then row_key end)" if has_key else "null"
+    [row] = _rows(
+        table, f"select count(*) as n, count({settled}) as settled, {keys} as keys from t"
+    )
+    return Quarantine(row["n"] - row["settled"], row["settled"], rows=row["keys"])
 
 
 def read_quarantine(stream: Stream, with_settled: bool, limit: int) -> Quarantine:

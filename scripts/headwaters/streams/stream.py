@@ -43,6 +43,7 @@ class Stream:
     begin: From | None = None
     well: bool = False  # since the start of its query
     failures: int = 0
+    followed: int = 0  # changes of the source's columns
     retry_at: float = 0.0
 
     @classmethod

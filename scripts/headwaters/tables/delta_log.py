@@ -173,6 +173,11 @@ def commits_of_log(table: Path, most: int) -> list[Commit]:
     return found[::-1]
 
 
+def table_id(table: Path) -> str:
+    """Return the identity of the newest version's table. Raises WorkError for an incomplete log."""
+    return str(_definition(table).metadata["id"])
+
+
 def properties_of_log(table: Path) -> dict[str, str]:
     """Return the properties of the newest version as `show tblproperties` does.
 

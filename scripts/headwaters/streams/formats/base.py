@@ -50,6 +50,15 @@ class Format(ABC):
         """Return the record in a Kafka message."""
         return value
 
+    def noted(
+        self, raw: DataFrame, unread: Mapping[str, str] | None
+    ) -> tuple[DataFrame, Mapping[str, str]]:
+        """Return the messages of a batch with their schemas noted, and the unreadable ones.
+
+        `unread` are those of a batch that is repeated, or None.
+        """
+        return raw, {}
+
     @abstractmethod
     def typed(self, raw: DataFrame, origin: Sequence[str]) -> DataFrame:
         """Return typed columns of the records, `_raw`, and columns for the format's own use.

@@ -7,6 +7,7 @@ import io
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from pathlib import Path
+from typing import BinaryIO, cast
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -64,12 +65,14 @@ class Csv(FileFormat):
             return problem
 
         def of_text(data: bytes, _: bool) -> str | None:
+            if data in look.MARKS:  # Spark takes it for a header
+                return "has a byte order mark and nothing else"
             found = look.utf_16(data)
             if not found or (encoding and look.fits_encoding(encoding, data)):
                 return None
             return f"is {found}: declare options: {{encoding: {found.lower()}}}"
 
-        return look.other_form(file, of_text)
+        return look.other_form(file, of_text) or _open_quote(self.contract, file)
 
     def typed(self, raw: DataFrame, origin: Sequence[str]) -> DataFrame:
         """Return rows with a text: Spark's for rows that do not fit, else built from the fields."""
@@ -194,6 +197,43 @@ def _header_problem(contract: Contract, file: Path) -> str | None:
         return None
     given = ", ".join(header)[:300]
     return f"has the header {given}: the contract has {', '.join(fields)}"
+
+
+def _open_quote(contract: Contract, file: Path) -> str | None:
+    """Return the problem of a file that ends inside of a quoted field, or None.
+
+    Spark takes all rows after the open quote for one text, and the last column accepts it. Python
+    parses a file only if the number of its quotes is odd, or unknown.
+    """
+    options = contract.stream.options
+    quote, encoding = options.get("quote", '"'), options.get("encoding", "utf-8")
+    if quote != '"' or options.get("escape", quote) != quote or "comment" in options:
+        return None
+    sep = options.get("sep", ",").replace("\\t", "\t")
+    if look.hidden(file) or len(sep) != 1:
+        return None
+    limit = csv.field_size_limit(look.LONGEST)
+    try:
+        with look.open_file(file) as opened:
+            pieces = iter(lambda: opened.read(look.MOST * 16), b"")
+            odd = sum(piece.count(b'"') for piece in pieces) % 2
+        if not odd and not encoding.lower().startswith(("utf-16", "utf-32")):
+            return None
+        with look.open_file(file) as opened:
+            text = io.TextIOWrapper(cast(BinaryIO, opened), encoding, "replace", newline="")
+            rows = csv.reader(text, delimiter=sep, strict=True)
+            line = 1
+            for _ in rows:
+                line = rows.line_num + 1
+    except csv.Error as error:
+        # other rules of Python's, such as text behind a quote, are not Spark's
+        if "unexpected end of data" in str(error) or "larger than field limit" in str(error):
+            return f"ends inside of quotes: the row in line {line} has a quote that nothing closes"
+    except (OSError, EOFError, LookupError):
+        pass  # Spark reports the error
+    finally:
+        csv.field_size_limit(limit)
+    return None
 
 
 def _value(contract: Contract, column: declared.DeclaredColumn, text: Column) -> Column:

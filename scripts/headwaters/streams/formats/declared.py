@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from headwaters.platform.fields import Part, Texts, one_of
+from headwaters.platform.kafka_settings import Reference
 from headwaters.streams.formats.documents import Layout
 from headwaters.streams.formats.placeholders import DEFAULT, placeholder_of
 
@@ -83,7 +84,7 @@ FORMATS: Mapping[str, DeclaredFormat] = {
             options=("avroSchema", "confluent", "datetimeRebaseMode", "recursiveFieldMaxDepth"),
             required={"messages": {"avroSchema": "the schema that records have"}},
             typed_in=("files",),
-            internal=("_avro", "_whole"),
+            internal=("_avro", "_whole", "_schema"),
         ),
         _Raw("raw", carriers=("files", "messages"), names_fields=False),
     )
@@ -114,4 +115,8 @@ class FormatKeys(Part):
     format: Annotated[str, one_of(FORMATS)] | None = None
     layout: Layout = "lines"
     options: Texts = Field(default_factory=dict)
+    # the form of the bytes before a message, and the place of the schemas that they name
+    registry: Literal["confluent"] | None = None
+    schemas: str | None = None
+    schemas_user: Reference | None = None
     changes: ChangeStream | None = None

@@ -32,6 +32,7 @@ from headwaters.streams.formats.problems import (
     uncast,
     undeclared,
 )
+from headwaters.streams.formats.schema_registry import unframed
 from headwaters.streams.formats.unavailable import NAME, is_unavailable, without_placeholders
 from headwaters.streams.formats.values import (
     fitted,
@@ -46,8 +47,8 @@ from headwaters.streams.formats.values import (
 
 IS_ARRAY = "is a JSON array, and not one object: send one object a record"
 IS_FRAMED = (
-    "begins with a zero byte, as what is sent with a schema registry does: five "
-    "bytes before the record. Send it without them, or declare format: raw and read substring(…, 6)"
+    "begins with a zero byte, as what is sent with a schema registry does: five bytes before the "
+    "record. Declare registry: confluent for a topic, or format: raw and read substring(…, 6)"
 )
 
 
@@ -76,11 +77,13 @@ class Json(FileFormat):
         if not self.by_name:
             return look.other_form(file, look.json_lines)
         of_text = look.json_documents(self.contract.stream.layout)
-        return look.hidden(file) or look.other_form(file, of_text, lines=False)
+        problem = look.hidden(file) or look.too_large(file)
+        return problem or look.other_form(file, of_text, lines=False)
 
     def of_message(self, value: Column) -> Column:
-        """Return its text."""
-        return value.cast("string")
+        """Return its text, without the bytes of a schema registry if the contract has one."""
+        bare = unframed(value) if self.contract.stream.registry else value
+        return bare.cast("string")
 
     def parse(self, raw: DataFrame, kept: Sequence[str] = ()) -> DataFrame:
         """Parse records. A change's missing values are null, and a column names them."""

@@ -15,6 +15,9 @@ from pathlib import Path
 from typing import cast
 
 FIRST, MOST = 4096, 64 * 1024  # bytes: enough for most files, and the limit for any file
+LONGEST = 128 * 1024 * 1024  # bytes of a file whose lines are checked
+LARGEST = 512 * 1024 * 1024  # bytes of a file that is read as a whole
+MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 _RAW = "or declare format: raw, which reads a file as one record"
 _LINES = "and a record of format: json is a line"
 _OTHER = {
@@ -35,6 +38,34 @@ _OPEN: dict[str, Callable[[Path], object]] = {".gz": gzip.open, ".bz2": bz2.open
 _UNKNOWN = (".zst", ".lz4", ".snappy", ".deflate", ".xz")  # the name hides the contents
 
 
+def long_line(file: Path) -> str | None:
+    """Return the problem of a file with a line that Spark's memory may not hold, or None.
+
+    Only a large file is looked at, at a few places: each finds the next end of a line. A compressed
+    file is not.
+    """
+    if file.suffix.lower() in (*_OPEN, *_UNKNOWN) or file.stat().st_size < LONGEST:
+        return None
+    with file.open("rb") as opened:
+        for start in range(0, file.stat().st_size - LONGEST // 2, LONGEST // 2):
+            opened.seek(start)
+            for _ in range(LONGEST // 2 // MOST):
+                piece = opened.read(MOST)
+                if b"\n" in piece or b"\r" in piece or not piece:
+                    break
+            else:
+                return f"has a line of more than {LONGEST >> 21} MB: land it as several records"
+    return None
+
+
+def too_large(file: Path) -> str | None:
+    """Return the problem of a file that is larger than what is read as a whole, or None."""
+    if not file.exists() or file.stat().st_size <= LARGEST:
+        return None
+    said = f"is larger than {LARGEST >> 20} MB, which is read into memory as a whole"
+    return f"{said}: land it in parts, or as lines"
+
+
 def hidden(file: Path) -> str | None:
     """Return the problem of a file whose name hides its contents, or None."""
     if file.suffix.lower() not in _UNKNOWN:
@@ -53,6 +84,8 @@ def other_form(
     try:
         if hidden(file):
             return None
+        if lines and (problem := long_line(file)):
+            return problem
         with open_file(file) as opened:
             data = opened.read(FIRST)
             if found := _other_format(data):

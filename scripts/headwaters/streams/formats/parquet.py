@@ -15,8 +15,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headwaters.platform.sql import identifier
+from headwaters.streams.contract import Contract
 from headwaters.streams.formats.base import FileFormat
 from headwaters.streams.formats.columns import Columns, by_schema
+
+# kinds of columns that `_converted` converts
+_NANOS, _NANOS_UTC, _UUID = "nanoseconds", "nanoseconds in UTC", "UUID"
+_DIGITS_OF_UUID = "^(.{8})(.{4})(.{4})(.{4})(.{12})$"
 
 
 class Parquet(Columns, FileFormat):
@@ -33,10 +38,10 @@ class Parquet(Columns, FileFormat):
         merging = spark.read.format("parquet").options(**{**options, "mergeSchema": "true"})
         groups = _alike(paths)
         with contextlib.suppress(PySparkException, Py4JJavaError):  # types differ
-            return [_as_moments(merging.load(same), nanos) for nanos, same in groups]
+            return [_converted(self.contract, merging.load(same), kinds) for kinds, same in groups]
         return [
-            _as_moments(frame, nanos)
-            for nanos, same in groups
+            _converted(self.contract, frame, kinds)
+            for kinds, same in groups
             for frame in by_schema(spark, "parquet", options, same)
         ]
 
@@ -65,6 +70,10 @@ def _unread(column: parquet.ColumnSchema, names: Collection[str]) -> str | None:
     what = kind["Type"]
     if what == "Timestamp" and kind["timeUnit"] == "nanoseconds" and column.path not in names:
         return f"{column.path} has nanoseconds inside a value: write microseconds there"
+    if what == "UUID" and column.path not in names:
+        return f"{column.path} has a UUID inside a value: write it as text there"
+    if what == "Interval":
+        return f"{column.path} is an interval, which Spark does not read: write it as text"
     if what == "Time":
         return f"{column.path} is a time of day, which Spark does not read: write it as text"
     if what == "Float16":
@@ -74,24 +83,34 @@ def _unread(column: parquet.ColumnSchema, names: Collection[str]) -> str | None:
     return None
 
 
-def _as_moments(frame: DataFrame, nanos: Mapping[str, bool]) -> DataFrame:
-    """Return rows with numbers of nanoseconds converted to timestamps, truncated like texts."""
-    moments = {}
-    for name, in_utc in nanos.items():
+def _converted(contract: Contract, frame: DataFrame, kinds: Mapping[str, str]) -> DataFrame:
+    """Return rows with Spark's values for columns of types that it reads as numbers or bytes.
+
+    Nanoseconds become timestamps, truncated like texts, and a UUID becomes its text, unless its
+    column is declared as `binary`.
+    """
+    wanted = {column.field.lower(): column.data_type for column in contract.read_columns}
+    found = {}
+    for name, kind in kinds.items():
         value = F.col(identifier(name))
+        if kind == _UUID:
+            if wanted.get(name.lower(), "").strip().lower() != "binary":
+                digits = F.lower(F.hex(value))
+                found[name] = F.regexp_replace(digits, _DIGITS_OF_UUID, "$1-$2-$3-$4-$5")
+            continue
         micros = F.expr(f"{identifier(name)} div 1000") - F.when(value % 1000 < 0, 1).otherwise(0)
         moment = F.timestamp_micros(micros)
-        moments[name] = moment if in_utc else moment.cast("timestamp_ntz")
-    return frame.withColumns(moments) if moments else frame
+        found[name] = moment if kind == _NANOS_UTC else moment.cast("timestamp_ntz")
+    return frame.withColumns(found) if found else frame
 
 
-def _alike(paths: Sequence[str]) -> list[tuple[dict[str, bool], list[str]]]:
-    """Group Parquet files by the letter case of their column names, and by their nanoseconds.
+def _alike(paths: Sequence[str]) -> list[tuple[dict[str, str], list[str]]]:
+    """Group Parquet files by the letter case of their column names, and by columns to convert.
 
     Spark would give all of them the spelling of one, and `_rescued` would contain a name of no
-    file. Each group has its columns of nanoseconds, with true for moments in UTC.
+    file. Each group has the kinds of its columns that `_converted` converts.
     """
-    schemas: dict[str, dict[str, bool | None]] = {}
+    schemas: dict[str, dict[str, str | None]] = {}
     for path in paths:
         file = re.sub(r"\\(.)", r"\1", path.removeprefix("file://"))
         try:
@@ -101,22 +120,26 @@ def _alike(paths: Sequence[str]) -> list[tuple[dict[str, bool], list[str]]]:
     spellings: dict[str, set[str]] = {}
     for name in (name for schema in schemas.values() for name in schema):
         spellings.setdefault(name.lower(), set()).add(name)
-    groups: dict[object, tuple[dict[str, bool], list[str]]] = {}
+    groups: dict[object, tuple[dict[str, str], list[str]]] = {}
     for path, schema in schemas.items():
         several = sorted(name for name in schema if len(spellings[name.lower()]) > 1)
-        nanos = {name: in_utc for name, in_utc in schema.items() if in_utc is not None}
-        key = (tuple(several), tuple(sorted(nanos.items())))
-        groups.setdefault(key, (nanos, []))[1].append(path)
+        kinds = {name: kind for name, kind in schema.items() if kind is not None}
+        key = (tuple(several), tuple(sorted(kinds.items())))
+        groups.setdefault(key, (kinds, []))[1].append(path)
     return list(groups.values())
 
 
-def _columns_of(file: str) -> dict[str, bool | None]:
-    """Map each column of a file to None, or if it has nanoseconds, to true for moments in UTC."""
+def _columns_of(file: str) -> dict[str, str | None]:
+    """Map each column of a file to its kind for `_converted`, or to None."""
     schema = parquet.read_metadata(file).schema
-    found: dict[str, bool | None] = dict.fromkeys(schema.to_arrow_schema().names)
+    found: dict[str, str | None] = dict.fromkeys(schema.to_arrow_schema().names)
     for number in range(len(schema)):
         column = schema.column(number)
         kind = json.loads(column.logical_type.to_json())
-        if kind.get("timeUnit") == "nanoseconds" and column.path in found:
-            found[column.path] = kind["isAdjustedToUTC"]
+        if column.path not in found:
+            continue
+        if kind["Type"] == "UUID":
+            found[column.path] = _UUID
+        elif kind.get("timeUnit") == "nanoseconds":
+            found[column.path] = _NANOS_UTC if kind["isAdjustedToUTC"] else _NANOS
     return found

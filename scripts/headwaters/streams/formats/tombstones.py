@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from headwaters.streams.contract import Contract
 from headwaters.streams.formats.problems import Problem, problem_of
+from headwaters.streams.formats.schema_registry import unframed
 from headwaters.streams.formats.values import fitted_text
 
 
@@ -29,12 +30,14 @@ def key_columns(contract: Contract) -> dict[str, Column]:
     """Return the values of `changes.key` in a message's key, in their types.
 
     A key is a JSON object, with or without Debezium's schema, or the text itself if there is one
-    column. Values that do not fit are null, as is all of a key that is not UTF-8.
+    column. Values that do not fit are null, as is all of a key that is not UTF-8, or that has the
+    bytes of a schema registry without a word of the contract.
     """
     changes = contract.stream.changes
     if changes is None or not accepts_tombstones(contract):
         return {}
-    text = F.when(F.is_valid_utf8(F.col("_key")), F.col("_key").cast("string"))
+    key = unframed(F.col("_key")) if contract.stream.registry else F.col("_key")
+    text = F.when(F.is_valid_utf8(key) & ~key.startswith(F.lit(b"\0")), key.cast("string"))
     is_object = F.json_object_keys(text).isNotNull()
     columns = {column.name: column for column in contract.columns}
     found = {}

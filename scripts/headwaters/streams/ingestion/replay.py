@@ -28,6 +28,7 @@ from headwaters.streams.formats.problems import problem_of, with_problem
 from headwaters.streams.formats.registry import format_of
 from headwaters.streams.ingestion.duplicates import mark_repeated
 from headwaters.streams.ingestion.spark import Say, each, silent, spark_of
+from headwaters.streams.ingestion.split import row_key
 from headwaters.streams.ingestion.widening import widened
 from headwaters.streams.quarantine import has_settled
 from headwaters.streams.sources.unreadable import FIELD, IS_FILE
@@ -153,7 +154,8 @@ def _stay(contract: Contract, parsed: DataFrame, keys: Sequence[str]) -> DataFra
     moves = F.max(F.col("_bad").isNull()).over(Window.partitionBy(*keys))
     left = parsed.withColumn("_moves", moves).where("_moves and _bad is not null")
     version = F.lit(contract.version).alias("contract")
-    return left.select(*keys, "_bad.*", version, "_ingested_at", F.lit(True).alias("_stays"))
+    stays = F.lit(True).alias("_stays")
+    return left.select(*keys, "_bad.*", version, *row_key(contract), "_ingested_at", stays)
 
 
 def _parsed(

@@ -16,9 +16,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headwaters.platform import lake as lakes
+from headwaters.platform.delta_version import SCHEMA_FOLLOWED
 from headwaters.platform.errors import CodedError, UserError, WorkError, java_ended
 from headwaters.platform.project import Project
 from headwaters.platform.servers import check_port
+from headwaters.platform.spark_errors import conditions
 from headwaters.streams.contract import Contract
 from headwaters.streams.ingestion import guards
 from headwaters.streams.ingestion.contracts import load_contracts
@@ -29,7 +31,7 @@ from headwaters.streams.ingestion.spark import start_spark, stop
 from headwaters.streams.ingestion.stopping import StopAsked, Stopping
 from headwaters.streams.ingestion.stream_errors import coded
 from headwaters.streams.ingestion.writer import Writer
-from headwaters.streams.sources.base import TopicRecreated
+from headwaters.streams.sources.base import SourceReplaced
 from headwaters.streams.stream import From, Stream
 from headwaters.tables.delta_tables import TableSnapshot
 
@@ -90,8 +92,8 @@ def run(
     if begin == "recreated" and not any(stream.begin for stream in streams):
         raise UserError(
             "HW_RESUME",
-            "--from recreated is for a Kafka stream with a checkpoint, and none of these is one: "
-            "choose with --select",
+            "--from recreated is for a stream of Kafka or Delta with a checkpoint, and none of "
+            "these is one: choose with --select",
         )
     if begin and not any(stream.begin for stream in streams):
         raise UserError(
@@ -155,7 +157,7 @@ def _run(
                 if stream.endless and not stopping.signal and time.monotonic() >= stream.retry_at:
                     _begin(spark, stream, stopping)
             elif not stream.query.isActive:
-                _ended(stream)
+                _ended(spark, stream, stopping)
             elif not stream.well and _has_looked(stream.query):
                 stream.well = True
                 stream.recovered()
@@ -172,6 +174,7 @@ def _run(
 
 
 LOOK_EVERY = 15.0  # seconds between reads of the backlog
+MOST_FOLLOWED = 1000  # changes of a source's columns in one run
 
 
 def _has_looked(query: StreamingQuery) -> bool:
@@ -206,21 +209,27 @@ def _begin(spark: SparkSession, stream: Stream, stopping: Stopping) -> None:
         _failed(stream, error)
 
 
-def _ended(stream: Stream) -> None:
+def _ended(spark: SparkSession, stream: Stream, stopping: Stopping) -> None:
     assert stream.query
     failure = stream.query.exception()
     stream.query = None
+    follows = failure and SCHEMA_FOLLOWED in conditions(failure) and stream.followed < MOST_FOLLOWED
+    if follows and not stopping.signal:
+        # Delta has stored the source's new columns, and asks for a restart
+        stream.followed += 1
+        _begin(spark, stream, stopping)
+        return
     if failure and not isinstance(stream.cause, StopAsked):
         _failed(stream, _recreated(stream) or stream.cause or failure)
     elif stream.error is None:
         stream.keep_error()
 
 
-def _recreated(stream: Stream) -> TopicRecreated | None:
-    """Return the error of a recreated topic, which Spark may report only as missing offsets."""
+def _recreated(stream: Stream) -> SourceReplaced | None:
+    """Return the error of a recreated source, which Spark may report only as missing offsets."""
     try:
         source_of(stream).check_identity()
-    except TopicRecreated as error:
+    except SourceReplaced as error:
         return error
     except CodedError:
         pass

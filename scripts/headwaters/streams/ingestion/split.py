@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import cache
+from functools import cache, reduce
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from headwaters.platform.sql import identifier
-from headwaters.streams.contract import Contract
+from headwaters.streams.contract import ROW_KEY, Contract
 from headwaters.streams.formats.base import PLACE
 from headwaters.streams.formats.problems import problem_of
 from headwaters.streams.ingestion.duplicates import newest_event
@@ -70,7 +70,8 @@ def among(places: bytes) -> Column:
 
 def bad_rows(contract: Contract, parsed: DataFrame, at: datetime, batch: int) -> DataFrame:
     """Return the rows of quarantine in a parsed batch."""
-    rows = _parsed_once(parsed.select("_raw", "_good", "_bad", *contract.origin), Observation())
+    rows = parsed.select("_raw", "_good", "_bad", *row_key(contract), *contract.origin)
+    rows = _parsed_once(rows, Observation())
     rows = rows.where("not _good").select(
         "*",
         "_bad.*",
@@ -79,6 +80,16 @@ def bad_rows(contract: Contract, parsed: DataFrame, at: datetime, batch: int) ->
         *_batch_columns(at, batch),
     )
     return rows.select(*_cast_to(tuple(contract.quarantine_columns())))
+
+
+def row_key(contract: Contract) -> list[Column]:
+    """Return the key of the row that an event changes, as JSON, or nothing without `changes`."""
+    changes = contract.stream.changes
+    if changes is None:
+        return []
+    columns = [F.col(identifier(name)) for name in changes.key]
+    known = reduce(Column.__and__, [column.isNotNull() for column in columns])
+    return [F.when(known, F.to_json(F.struct(*columns))).alias(ROW_KEY[0])]
 
 
 def _parsed_once(rows: DataFrame, counts: Observation, *more: Column) -> DataFrame:
@@ -97,7 +108,11 @@ def _batch_columns(at: datetime, batch: int) -> list[Column]:
 
 
 def unreadable_rows(
-    spark: SparkSession, stream: Stream, contract: Contract, files: Mapping[str, str]
+    spark: SparkSession,
+    stream: Stream,
+    contract: Contract,
+    files: Mapping[str, str],
+    field: str | None = FIELD,
 ) -> DataFrame:
     """Return unreadable files in the form of `Format.parse`: records that are not good."""
     named = [(file.removeprefix(f"file://{stream.lake}/"), why) for file, why in files.items()]
@@ -110,5 +125,5 @@ def unreadable_rows(
         F.lit(None).cast("string").alias("_rescued"),
         *[F.lit(None).cast(kind).alias(name) for name, kind in contract.marks],
         F.lit(False).alias("_good"),
-        problem_of("malformed", F.lit(FIELD), F.col("why")).alias("_bad"),
+        problem_of("malformed", F.lit(field).cast("string"), F.col("why")).alias("_bad"),
     )

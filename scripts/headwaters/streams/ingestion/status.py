@@ -26,7 +26,8 @@ _UNCUT = 10_000  # columns of a pipe or a file, where no name may be cut
 class Status:
     """One stream: its source, its written rows, its backlog, and its last error.
 
-    `quarantined` are the open records in quarantine, without the settled ones.
+    `quarantined` are the open records in quarantine, without the settled ones. Of a stream with
+    `changes`, `stale_rows` are the rows of its source that they would have changed.
 
     `pending` is None if unknown. `interrupted` is true if a batch was planned and not completed.
     `has_landed` is false if nothing was ever read and the input does not exist: no error.
@@ -44,6 +45,7 @@ class Status:
     interrupted: bool
     error: str | None
     settled: int = 0
+    stale_rows: int | None = None
     has_landed: bool = True
 
     @property
@@ -82,6 +84,7 @@ def status(project: Project, contract: Contract) -> Status:
         interrupted=stream.checkpoint.unfinished,
         error=error,
         settled=bad.settled if bad else 0,
+        stale_rows=bad.rows if bad else None,
         has_landed=has_landed,
     )
 
@@ -101,7 +104,7 @@ def show(states: Sequence[Status], console: Console | None = None) -> None:
             state.source,
             f"{state.batches:,}",
             "?" if state.rows is None else f"{state.rows:,}",
-            "?" if state.quarantined is None else f"{state.quarantined:,}",
+            _quarantined(state),
             f"{state.bytes / 1e6:,.1f}",
             state.position,
             state.behind,
@@ -115,6 +118,13 @@ def show(states: Sequence[Status], console: Console | None = None) -> None:
     for state in states:
         if state.error:
             console.print(f"{state.name}: {state.error}", markup=False, soft_wrap=True)
+
+
+def _quarantined(state: Status) -> str:
+    if state.quarantined is None:
+        return "?"
+    rows = f", {state.stale_rows:,} rows stale" if state.stale_rows else ""
+    return f"{state.quarantined:,}{rows}"
 
 
 def as_json(states: Sequence[Status]) -> str:

@@ -33,7 +33,7 @@ from headwaters.streams.ingestion.stopping import StopAsked, Stopping
 from headwaters.streams.ingestion.stream_errors import coded
 from headwaters.streams.ingestion.widening import widened
 from headwaters.streams.sources.base import Source
-from headwaters.streams.sources.unreadable import FIELD
+from headwaters.streams.sources.unreadable import CHANGED, FIELD
 from headwaters.streams.stream import Stream
 from headwaters.tables.delta_log import commit_of
 from headwaters.tables.delta_tables import TableSnapshot, to_compact
@@ -97,6 +97,7 @@ class Writer:
         source, spark = self._source, batch.sparkSession
         source.check_identity()
         started, at = time.monotonic(), datetime.now(UTC)
+        stamps = source.stamps(number)
         rows_before, bad_before = self.stream.rows, self.stream.bad.copy()
         bronze = TableSnapshot(spark, self.stream.bronze)
         quarantine = TableSnapshot(spark, self.stream.quarantine)
@@ -117,11 +118,20 @@ class Writer:
                 parsed = self._parse(spark, frames, number)
         else:
             self.newest = None  # does not include this batch yet
-        if any_bad:
-            self._append_bad(quarantine, parsed, at, number)
+        grown = {
+            file: CHANGED
+            for file, stamp in source.stamps(number).items()
+            if stamps.get(file, stamp) != stamp and file not in self.unreadable
+        }
+        bad = [bad_rows(self.contract, parsed, at, number)] if any_bad else []
+        if grown:
+            rows = unreadable_rows(spark, self.stream, self.contract, grown, field=None)
+            bad.append(bad_rows(self.contract, rows, at, number))
+        if bad:
+            self._append_bad(quarantine, reduce(DataFrame.union, bad), number)
         self._account(number, time.monotonic() - started, rows_before, bad_before)
         self._compact_small(bronze)
-        if any_bad:
+        if bad:
             self._compact_small(quarantine)
 
     def _append_good(
@@ -141,10 +151,8 @@ class Writer:
         self.newest = max(filter(None, (self.newest, found.get("newest"))), default=None)
         return found["places"] if found["bad"] > 0 else None
 
-    def _append_bad(
-        self, quarantine: TableSnapshot, parsed: DataFrame, at: datetime, number: int
-    ) -> None:
-        bad = bad_rows(self.contract, parsed, at, number).persist()
+    def _append_bad(self, quarantine: TableSnapshot, bad: DataFrame, number: int) -> None:
+        bad = bad.persist()
         try:
             for row in bad.groupBy("reason", "field").count().collect():
                 name = f"{row['reason']} {row['field']}" if row["field"] else row["reason"]

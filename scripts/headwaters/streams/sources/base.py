@@ -21,8 +21,8 @@ from headwaters.streams.stream import From, Stream
 from headwaters.tables.delta_tables import TableSnapshot
 
 
-class TopicRecreated(WorkError):
-    """A topic was deleted and recreated: its offsets mean other records."""
+class SourceReplaced(WorkError):
+    """A topic or a table was recreated or restored: its positions mean other records."""
 
 
 @dataclass(frozen=True)
@@ -117,13 +117,17 @@ class Source(ABC):
         return True
 
     def check_identity(self) -> None:  # noqa: B027 - most sources have none
-        """Raise TopicRecreated if a topic has been recreated since it was read."""
+        """Raise SourceReplaced if the source has been recreated since it was read."""
 
     def keep_identity(self) -> None:  # noqa: B027 - most sources have none
-        """Store the source's identity. Raises TopicRecreated like `check_identity`."""
+        """Store the source's identity. Raises SourceReplaced like `check_identity`."""
 
     def gone(self, number: int) -> dict[str, str]:
         """Return the files of a batch that were removed before the read, as URIs, with a reason."""
+        return {}
+
+    def stamps(self, number: int) -> dict[str, tuple[int, int]]:
+        """Return the time of the last change and the size of each file of a batch, by its URI."""
         return {}
 
     def other_forms(self, number: int) -> dict[str, str]:
@@ -152,7 +156,7 @@ class Source(ABC):
         return {}
 
     def decide_recreated(self, spark: SparkSession) -> None:  # noqa: B027 - of most nothing is
-        """Store new positions: the beginning of recreated topics, the old ones of all others."""
+        """Store new positions: the beginning of what was recreated, the old ones of the rest."""
 
     def without_stored(self, spark: SparkSession, parsed: DataFrame, number: int) -> DataFrame:
         """Remove records of a parsed batch that the tables had when the new checkpoint began."""

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from headwaters.platform.checkpoint import Pending
+from headwaters.platform.checkpoint import SOURCE_SCHEMAS, Pending
 from headwaters.platform.errors import WorkError
+from headwaters.platform.json_lines import lines
 from headwaters.streams.sources.base import (
     Balance,
     Compare,
     Moment,
     Source,
+    SourceReplaced,
     beside_lineage,
     nothing_at,
     stored,
@@ -24,7 +29,13 @@ from headwaters.streams.sources.base import (
 from headwaters.streams.sources.declared import StartAt
 from headwaters.streams.stream import From
 from headwaters.tables.commits import commits_of, layouts
-from headwaters.tables.delta_log import appended, snapshot
+from headwaters.tables.delta_log import appended, commit_files, snapshot, table_id
+
+_NAMED = 1000  # commits whose identity a checkpoint has
+# Columns that are renamed, dropped or widened are followed without a word of the user.
+_FOLLOWED = dict.fromkeys(
+    ("allowSourceColumnRename", "allowSourceColumnDrop", "allowSourceColumnTypeChange"), "always"
+)
 
 
 @dataclass(frozen=True)
@@ -32,6 +43,7 @@ class Delta(Source):
     """The rows that a Delta table gains."""
 
     keeps_latest = True
+    recreatable = True
 
     @property
     def _remote(self) -> bool:
@@ -51,6 +63,8 @@ class Delta(Source):
         found = snapshot(stream.path)
         if found is None:
             raise nothing_at(stream, "Delta table", "write it first")
+        if stream.begin != "recreated":
+            self._check_versions()
         position, begun = checkpoint.delta_position(), checkpoint.begun().get("version")
         if position is None and begun is not None:
             position = begun + 1, True
@@ -75,10 +89,105 @@ class Delta(Source):
             options["startingVersion"] = str(stream.start.version)
         elif isinstance(stream.start, StartAt):
             options["startingTimestamp"] = f"{utc(stream.start):%Y-%m-%d %H:%M:%S.%f}"
-        options |= self._mode()
+        options |= self._mode() | _FOLLOWED
+        options["schemaTrackingLocation"] = str(self._schemas)
         path = self.table
         raw = spark.readStream.format("delta").options(**options).load(path)
-        return self._with_lineage(beside_lineage(raw, self.contract))
+        return self._with_lineage(beside_lineage(self._by_former_names(raw), self.contract))
+
+    @property
+    def _schemas(self) -> Path:
+        """Return the folder where Delta stores the table's columns, one file for each change."""
+        return self.stream.checkpoint.path / SOURCE_SCHEMAS
+
+    def _by_former_names(self, rows: DataFrame) -> DataFrame:
+        """Return rows with the declared names of columns that were renamed in the table since."""
+        fields = {column.field.lower() for column in self.contract.read_columns}
+        missing = fields - {name.lower() for name in rows.columns}
+        if not missing:
+            return rows
+        former = former_names(self._schemas)
+        found = {
+            name: next((old for old in former.get(name, ()) if old.lower() in missing), name)
+            for name in rows.columns
+            if name.lower() not in fields
+        }
+        return rows.withColumnsRenamed(found)
+
+    def check_identity(self) -> None:
+        """Raise SourceReplaced if the table was recreated, or put back from a copy.
+
+        Store the identities of the commits that the planned batch has read.
+        """
+        if not self._remote:
+            self._check_versions()
+            self._keep_versions()
+
+    def _check_versions(self) -> None:
+        """Raise SourceReplaced if a commit that was read is another one now, or is gone."""
+        read = self._first_after(self.stream.checkpoint.committed) - 1
+        commits, known = commit_files(self.stream.path), self._known_versions()
+        newest = max((version for version in known if version in commits), default=None)
+        lost = max(commits, default=-1) < max([read, *known])
+        if lost or (newest is not None and _identity(commits[newest]) != known[newest]):
+            name = self.stream.contract.name
+            raise SourceReplaced(
+                "HW_SOURCE_RECREATED",
+                f"the Delta table {self.table} was created again or put back from a copy since "
+                f"{name} last read it, so its versions are others: run headwaters ingest --select "
+                f"{name} --from recreated, which reads it after the last version that both have, "
+                "or a new table from its beginning",
+            )
+
+    def _first_after(self, batch: int) -> int:
+        """Return the version after those that were read as a whole by the end of a batch."""
+        position = self.stream.checkpoint.delta_position(batch)
+        return 0 if position is None else position[0]
+
+    def _known_versions(self) -> dict[int, str]:
+        commits = self.stream.checkpoint.versions().get("commits", {})
+        return {int(version): identity for version, identity in commits.items()}
+
+    def _keep_versions(self) -> None:
+        known, path = self._known_versions(), self.stream.path
+        after = self._first_after(self.stream.checkpoint.planned)
+        first = max([after - _NAMED, *(version + 1 for version in known)])
+        new = {
+            version: _identity(file)
+            for version, file in sorted(commit_files(path).items())
+            if first <= version < after
+        }
+        if new:
+            kept = dict(list((known | new).items())[-_NAMED:])
+            note = {"table": table_id(path), "commits": kept}
+            self.stream.checkpoint.keep_versions(note)
+
+    def decide_recreated(self, spark: SparkSession) -> None:
+        """Store the last version that the table has in common with the one that was read.
+
+        Raises WorkError if no commit of the same table is known.
+        """
+        checkpoint, path = self.stream.checkpoint, self.stream.path
+        try:
+            if not self._remote:
+                self._check_versions()
+            return
+        except SourceReplaced:
+            commits, known = commit_files(path), self._known_versions()
+        same = [v for v, file in commits.items() if known.get(v) == _identity(file)]
+        note: dict[str, Any] = {"from": "recreated", "replaces": checkpoint.id}
+        if same:
+            note["version"] = max(same)
+        elif checkpoint.versions().get("table") in (None, table_id(path)):
+            raise WorkError(
+                "HW_RESUME",
+                f"{self.stream.contract.name}: no version of {self.table} is known that was read: "
+                f"remove {checkpoint.path} and choose --from latest (with what comes from now on) "
+                "or --from earliest (the whole table again)",
+            )
+        else:
+            note["from"] = "earliest"
+        checkpoint.keep_begun(note)
 
     def _mode(self) -> dict[str, str]:
         if self.contract.stream.on_change == "fail":
@@ -125,14 +234,17 @@ class Delta(Source):
         """
         end, source = self._first_unread(now) - 1, self.table
         history = spark.sql(f"describe history delta.`{source}`").where(f"version <= {end}")
-        changed = history.where("operation in ('UPDATE', 'DELETE', 'MERGE', 'RESTORE')").limit(1)
-        if self.stream.start != "earliest" or changed.count():
+        others = "'UPDATE', 'DELETE', 'MERGE', 'RESTORE', 'DROP COLUMNS'"
+        changed = history.where(f"operation in ({others})").limit(1)
+        again = "replaces" in self.stream.checkpoint.begun()
+        if self.stream.start != "earliest" or again or changed.count():
             raise WorkError(
                 "HW_RECONCILIATION",
                 f"{self.stream.contract.name}: the stream cannot be reconciled: {source} was "
                 "changed beyond appends, or was not read from its beginning",
             )
-        read = beside_lineage(table_at(spark, source, end), self.contract)
+        read = self._by_former_names(table_at(spark, source, end))
+        read = beside_lineage(read, self.contract)
         return compare([read], F.lit(source))
 
     def _first_unread(self, now: Moment) -> int:
@@ -219,3 +331,25 @@ class DeltaChanges(Delta):
             changes = spark.read.format("delta").options(**feed).load(source)
             frames.append(self._with_lineage(beside_lineage(changes, contract)))
         return compare(frames, unit)
+
+
+def former_names(log: Path) -> dict[str, list[str]]:
+    """Return the earlier names of each column in Delta's log of schemas, newest first.
+
+    A column keeps its physical name when it is renamed. A table without column mapping has none.
+    """
+    entries = [file for file in log.glob("*/*") if file.name.isdigit()]
+    names: dict[str, list[str]] = {}
+    for file in sorted(entries, key=lambda file: int(file.name)):
+        for column in json.loads(json.loads(lines(file)[1])["dataSchemaJson"])["fields"]:
+            physical = column["metadata"].get("delta.columnMapping.physicalName", column["name"])
+            known = names.setdefault(physical, [])
+            if column["name"] in known:
+                known.remove(column["name"])
+            known.insert(0, column["name"])
+    return {newest: older for newest, *older in names.values()}
+
+
+def _identity(commit: Path) -> str:
+    """Return the identity of a commit: its contents never change."""
+    return hashlib.sha256(commit.read_bytes()).hexdigest()[:16]

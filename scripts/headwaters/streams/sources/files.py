@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -110,6 +111,15 @@ class Files(Source):
         files = self.stream.checkpoint.taken(number)
         missing = (f for f in files if not Path(f.removeprefix("file://")).exists())
         return dict.fromkeys(missing, f"{unreadable.GONE}: {unreadable.AGAIN}")
+
+    def stamps(self, number: int) -> dict[str, tuple[int, int]]:
+        """Return the time of the last change and the size of each file of a batch, by its URI."""
+        found = {}
+        for file in self.stream.checkpoint.taken(number):
+            with contextlib.suppress(OSError):  # it is gone
+                state = Path(file.removeprefix("file://")).stat()
+                found[file] = state.st_mtime_ns, state.st_size
+        return found
 
     def other_forms(self, number: int) -> dict[str, str]:
         """Return files whose first bytes belong to another format."""

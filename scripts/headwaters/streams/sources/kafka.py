@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -18,7 +18,7 @@ from headwaters.streams.sources.base import (
     Compare,
     Moment,
     Source,
-    TopicRecreated,
+    SourceReplaced,
     both_tables,
     last_batches,
     stored,
@@ -65,7 +65,7 @@ class Kafka(Source):
         return " ".join(self.contract.stream.topics)
 
     def backlog(self) -> Pending:
-        """Return the records that no batch has taken. Raises TopicRecreated."""
+        """Return the records that no batch has taken. Raises SourceReplaced."""
         ends = self._ends()
         if self.stream.begin != "recreated":
             self.check_identity()
@@ -75,7 +75,7 @@ class Kafka(Source):
         return kafka.ranges(self.servers, self.stream.contract.stream.topics, self.client)
 
     def check_identity(self) -> None:
-        """Raise TopicRecreated if a topic was recreated.
+        """Raise SourceReplaced if a topic was recreated.
 
         Call it before and after each read, because this may happen at any moment of a batch.
         """
@@ -89,7 +89,7 @@ class Kafka(Source):
         found = self._identities()
         if new := self._recreated(found):
             name, topics = self.stream.contract.name, ", ".join(new)
-            raise TopicRecreated(
+            raise SourceReplaced(
                 "HW_TOPIC_RECREATED",
                 f"the topic {topics} was deleted and created again since {name} last read it, "
                 f"and its offsets began at 0 again: run headwaters ingest --select {name} --from "
@@ -129,6 +129,17 @@ class Kafka(Source):
             value.alias("value"),
             *[F.col(name.removeprefix("_")).alias(name) for name in self.contract.origin],
         )
+
+    def records(
+        self, spark: SparkSession, batch: DataFrame, number: int, without: Collection[str] = ()
+    ) -> list[DataFrame]:
+        """Return the records of a batch, with the schemas that a registry has for them."""
+        if self.contract.stream.schemas is None:
+            return [batch]
+        checkpoint = self.stream.checkpoint
+        noted, unread = self.format.noted(batch, checkpoint.unread_schemas(number))
+        checkpoint.keep_unread_schemas(number, unread)
+        return [noted]
 
     def _start(self) -> dict[str, str]:
         start, topics = self.stream.start, self.stream.contract.stream.topics

@@ -21,6 +21,10 @@ FIELD = "_source_file"
 IS_FILE = f"reason = 'malformed' and field = '{FIELD}'"
 GONE = "is no longer there"
 AGAIN = "land it again under another name"
+CHANGED = (
+    "was written to while it was read, so rows may be missing: land these under another name, and "
+    "give a file a name with a dot in front until it is complete"
+)
 
 # Errors that a retry may cure, and errors of a contract instead of a file.
 _NOT_THE_FILE = re.compile(
