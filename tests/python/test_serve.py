@@ -305,6 +305,60 @@ def test_records_through_a_delta_table_are_in_bronze_once(
     assert ingester.quarantine() == []
 
 
+def test_spark_reads_the_values_of_a_table_as_they_were_sent(
+    ingester: Ingester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADWATERS_LAKE", str(ingester.lake))
+    columns = {
+        "id": "string", "at": "timestamp", "wall": "timestamp_ntz", "day": "date",
+        "exact": "decimal(38, 10)", "x": "double", "large": "bigint", "b": "binary",
+        "s": "struct<t:timestamp,a:array<double>,m:map<string,date>>",
+    }  # fmt: skip
+    moments = (
+        *("0001-01-01T00:00:00", "1582-10-04T23:59:59.999999", "1582-10-15T00:00:00"),
+        *("1677-09-20T00:00:00", "1900-01-01T00:00:00.000001", "1969-12-31T23:59:59.999999"),
+        *("2262-04-12T00:00:00", "9999-12-31T23:59:59.999999"),
+    )
+    doubles = ["NaN", "Infinity", "-Infinity", 0.1, 1.7976931348623157e308, 5e-324, -1e-300, 1]
+    nines = "9" * 28 + "." + "9" * 10
+    sent: list[dict[str, Any]] = [
+        {
+            "id": f"{number}" + "ä" * number * 10_000, "at": f"{moment}Z", "wall": moment,
+            "day": moment[:10], "exact": nines if number % 2 else f"-{nines}", "x": double,
+            "large": 2**63 - 1 if number % 2 else -(2**63), "b": "AP8=",
+            "s": {"t": f"{moment}Z", "a": [double, None], "m": {"k": moment[:10], "": None}},
+        }
+        for number, (moment, double) in enumerate(zip(moments, doubles, strict=True))
+    ]  # fmt: skip
+    sent += [{"id": ""}, {"id": "n", "s": {}}, {"id": "o", "s": {"a": [], "m": {}}}]
+    declared = node(columns, {"from": "delta", "path": "inbox/orders", "format": None})
+    with served(endpoints(declared)) as client:
+        answer = client.post("/streams/orders", json=sent)
+        assert answer.status_code == 201, answer.text
+    ingester.run(declared)
+    kept = "map('ignoreNullFields', 'false', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS')"
+    shown = "id, cast(at as string), cast(wall as string), day, exact, cast(x as string), large, "
+    rows = ingester.rows("orders", f"{shown}hex(b), to_json(s, {kept})", "day, id")
+    empty = [None] * 7
+    assert rows[:3] == [
+        ["", *empty, None],
+        ["n", *empty, '{"t":null,"a":null,"m":null}'],
+        ["o", *empty, '{"t":null,"a":[],"m":{}}'],
+    ]
+    assert len(rows) == len(sent)
+    for row, one in zip(rows[3:], sent, strict=False):
+        at = str(one["wall"]).replace("T", " ")
+        text, double = str(one["id"]), one["x"]
+        assert row[:5] == [text, at, at, one["day"], one["exact"]]
+        assert float(row[5]) == float(double) or row[5] == double == "NaN"
+        assert row[6:8] == [one["large"], "00FF"]
+        inner = json.loads(row[8])
+        assert inner["t"][: len(at)] == at
+        assert inner["m"] == {"k": one["day"], "": None}
+        assert inner["a"] == [double, None]
+    assert ingester.quarantine() == []
+
+
 def test_a_table_with_other_columns_is_refused(lake: Path) -> None:
     path = lake / "inbox" / "orders"
     path.mkdir(parents=True)
