@@ -369,6 +369,32 @@ def test_a_model_of_a_package_is_configured_in_the_project() -> None:
     assert (problem.code, way in problem.text) == ("HW_WHOLE_APPEND", True)
 
 
+# as dbt_artifacts declares the tables that its hook fills
+UPLOADED = (
+    "with dummy as (select 1 as foo)\nselect cast(null as int) as id from dummy\nwhere 1 = 0\n"
+)
+
+
+def test_a_query_without_rows_appends_none() -> None:
+    for code in (UPLOADED, UPLOADED + "-- of a hook", "select 1 as id limit 0;"):
+        assert appending(code) == ""
+    for rows in ("union all select 2 as id where 1 = 0", "where 1 = 0 or id > 1"):
+        assert appending(f"{PLAIN} {rows}") != ""
+    assert appending("select count(*) as n from t where 1 = 0") != ""
+
+
+def test_a_strategy_that_keeps_a_table_equal_to_a_query_without_rows_is_refused() -> None:
+    config = {"materialized": "incremental", "incremental_strategy": "auto"}
+    model = node(config, raw_code=UPLOADED, package_name="vendor")
+    assert list(map(str, refresh_problems(model, "shop"))) == [
+        "[HW_EMPTY_QUERY] its query gives no rows, so a hook or another program writes them, and "
+        "auto would remove them. Write models: {vendor: {+incremental_strategy: append}} in "
+        "dbt_project.yml"
+    ]
+    stock = node({**config, "incremental_strategy": "append"}, raw_code=UPLOADED)
+    assert list(refresh_problems(stock)) == []
+
+
 # --- beyond nodes ---------------------------------------------------------------------------------
 
 

@@ -139,7 +139,7 @@ def _seen(node: Any, project: str, entries: Mapping[tuple[str, str], _Entry]) ->
 
 
 def _of_queries(node: Node, project: str, macro_of: MacroOf) -> Iterator[Problem]:
-    for problem in (*appending_problems(node, project, macro_of), *refresh_problems(node)):
+    for problem in (*appending_problems(node, project, macro_of), *refresh_problems(node, project)):
         yield problem.at(place_of(node))
 
 

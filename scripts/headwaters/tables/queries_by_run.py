@@ -41,12 +41,11 @@ def appending_problems(node: Node, project: str, macro_of: MacroOf) -> Iterator[
         or config.get("materialized") != "incremental"
         or not is_empty(config.get("incremental_strategy"))
         or config.get("full_refresh") is True
+        or _gives_no_rows(node)
         or _tells_runs_apart(node, macro_of)
     ):
         return
-    where = "Write incremental_strategy: auto, "
-    if (package := node.get("package_name")) not in (None, project):
-        where = f"Write models: {{{package}: {{+incremental_strategy: auto}}}} in dbt_project.yml, "
+    where = f"{_setting(node, project, 'auto')}, "
     merges = "" if is_empty(config.get("unique_key")) else "incremental_strategy: merge, or "
     yield Problem(
         "HW_WHOLE_APPEND",
@@ -56,8 +55,19 @@ def appending_problems(node: Node, project: str, macro_of: MacroOf) -> Iterator[
     )
 
 
-def refresh_problems(node: Node) -> Iterator[Problem]:
-    """Yield the problem of a maintained model with another query in a full refresh."""
+def _setting(node: Node, project: str, strategy: str) -> str:
+    """Return how to give a model a strategy: a package's model is configured in the project."""
+    package = node.get("package_name")
+    if package in (None, project):
+        return f"Write incremental_strategy: {strategy}"
+    return f"Write models: {{{package}: {{+incremental_strategy: {strategy}}}}} in dbt_project.yml"
+
+
+def refresh_problems(node: Node, project: str = "") -> Iterator[Problem]:
+    """Yield the problem of a maintained model whose query does not determine its rows.
+
+    Its query differs in a full refresh, or has no rows, since a hook writes them.
+    """
     config = node["config"]
     if (
         node["resource_type"] != "model"
@@ -66,6 +76,13 @@ def refresh_problems(node: Node) -> Iterator[Problem]:
         or node.get("language") == "python"
     ):
         return
+    if _gives_no_rows(node):
+        yield Problem(
+            "HW_EMPTY_QUERY",
+            f"its query gives no rows, so a hook or another program writes them, and "
+            f"{config['incremental_strategy']} would remove them. "
+            f"{_setting(node, project or node.get('package_name') or '', 'append')}",
+        )
     template = _template(node.get("raw_code") or "", of_each_run=True)
     names = _names_of(template)
     if names & _QUERIES and _hands_on_this(template):
@@ -82,6 +99,24 @@ def refresh_problems(node: Node) -> Iterator[Problem]:
             f"before it: {config['incremental_strategy']} applies what changed to one query. "
             "Remove the condition",
         )
+
+
+_COMMENT = re.compile(r"\{#.*?#\}|/\*.*?\*/|--[^\n]*", re.DOTALL)
+_WITHOUT_ROWS = re.compile(
+    r"\b(where\s+(1\s*=\s*[02]|0\s*=\s*1|1\s*(<>|!=)\s*1|false)|limit\s+0)[\s;]*$", re.IGNORECASE
+)
+# Further rows: of another query, or of an aggregate, which has one row of no rows.
+_WITH_ROWS = re.compile(
+    r"\b(union|except|minus|intersect)\b|\b(count|sum|avg|mean|min|max|any|every|some|first|last"
+    r"|collect|array_agg|approx|bool|std|var)\w*\s*\(",
+    re.IGNORECASE,
+)
+
+
+def _gives_no_rows(node: Node) -> bool:
+    """Return true if a query ends with a condition that no row meets, as `where 1 = 0`."""
+    text = _COMMENT.sub("", node.get("raw_code") or "")
+    return bool(_WITHOUT_ROWS.search(text)) and not _WITH_ROWS.search(text)
 
 
 def _tells_runs_apart(node: Node, macro_of: MacroOf) -> bool:
