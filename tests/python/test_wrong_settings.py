@@ -283,8 +283,8 @@ COMBINED: list[tuple[str | None, dict[str, Any], str]] = [
     (
         None,
         {"materialized": "table", "database": "other"},
-        "[HW_SETTING] database: other: dbt-spark has one catalog, spark_catalog: remove it, and "
-        "name the schema alone",
+        "[HW_SETTING] database: other: headwaters writes to one catalog, spark_catalog: remove it, "
+        "and name the schema alone",
     ),
     (
         "merge",
@@ -400,13 +400,13 @@ def test_what_hides_rows_is_an_error_wherever_it_stands() -> None:
     ]
 
 
-def test_there_is_one_catalog() -> None:
-    line = "[HW_SETTING] database: other: dbt-spark has one catalog, spark_catalog: remove it, and "
+def test_what_is_written_is_in_one_catalog() -> None:
     source = {"resource_type": "source", "database": "other"}
-    where = "models/m.sql: main.m: "
-    expected = line.replace("] ", f"] {where}", 1) + "name the schema alone"
-    assert problems({}, **source) == [expected]
-    assert problems({}, **{**source, "database": ""}) == []
+    assert problems({}, **source) == []
+    assert problems({"meta": {"stream": {"from": "files"}}}, **source) == [
+        "[HW_SETTING] models/m.sql: main.m: database: other: headwaters writes to one catalog, "
+        "spark_catalog: remove it, and name the schema alone"
+    ]
     for same in ("spark_catalog", None, ""):
         assert problems({"materialized": "table", "database": same}) == []
 

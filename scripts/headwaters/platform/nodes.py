@@ -24,8 +24,14 @@ def merged_setting(config: Config, name: str) -> dict[str, Any]:
 
 
 def table_name(node: Node) -> str:
-    """Return the table of a node, with its schema."""
-    return f"{node['schema']}.{node.get('identifier') or node['alias']}"
+    """Return the table of a node, with its schema, and with its catalog if it is another one."""
+    name = f"{node['schema']}.{node.get('identifier') or node['alias']}"
+    return f"{node['database']}.{name}" if is_other_catalog(node.get("database")) else name
+
+
+def is_other_catalog(database: str | None) -> bool:
+    """Return true if a `database` names another catalog than Spark's own."""
+    return bool(database) and str(database).lower() != "spark_catalog"
 
 
 def has_table(node: Node) -> bool:

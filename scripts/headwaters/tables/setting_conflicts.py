@@ -201,11 +201,13 @@ def _of_other_adapters(node: Node, own: frozenset[str]) -> Iterator[str]:
 
 def _of_catalog(node: Node) -> Iterator[str]:
     is_source = node["resource_type"] == "source"
+    if is_source and not (node["config"].get("meta") or {}).get("stream"):
+        return  # a run only reads it
     given = node.get("database") if is_source else node["config"].get("database")
     if str(given or "").lower() not in _CATALOGS:
         yield (
-            f"database: {given}: dbt-spark has one catalog, spark_catalog: remove it, and name the "
-            "schema alone"
+            f"database: {given}: headwaters writes to one catalog, spark_catalog: remove it, and "
+            "name the schema alone"
         )
 
 

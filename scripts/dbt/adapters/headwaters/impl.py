@@ -34,6 +34,7 @@ from dbt.adapters.headwaters.relation import HeadwatersRelation
 from dbt.adapters.headwaters.runs import Runs, dbt_errors, raises_dbt_errors
 from dbt.adapters.headwaters.views import Views
 from dbt.adapters.spark.impl import SparkAdapter, SparkConfig
+from dbt_common.clients.agate_helper import merge_tables, table_from_data
 from dbt_common.contracts.config.base import MergeBehavior
 from dbt_common.exceptions import DbtRuntimeError
 from dbt_common.invocation import get_invocation_id
@@ -346,6 +347,23 @@ class HeadwatersAdapter(SparkAdapter):
                 **found,
                 **HeadwatersColumn.convert_table_stats(size),
             }
+
+    def get_catalog(
+        self, relation_configs: Iterable[Any], used_schemas: frozenset[tuple[str, str]]
+    ) -> tuple[Any, list[Exception]]:
+        """Return the columns of the project's tables, and of sources in other catalogs."""
+        configs = list(relation_configs)
+        elsewhere = [one for one in configs if nodes.is_other_catalog(one.database)]
+        own = [one for one in configs if one not in elsewhere]
+        found, problems = super().get_catalog(own, used_schemas)
+        rows: list[dict[str, Any]] = []
+        for source in elsewhere:
+            relation = self.Relation.create_from(self.config, source, type=self.Relation.Table)
+            columns = self._get_columns_for_catalog(relation)
+            rows += ({**column, "table_database": source.database} for column in columns)
+        if rows:
+            found = merge_tables([found, table_from_data(rows, list(rows[0]))])
+        return found, problems
 
     def run_response(self, message: str, code: str, **counts: Any) -> RunResponse:
         """Return a materialization's result with its counts, for run_results.json."""
