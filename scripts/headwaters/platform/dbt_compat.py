@@ -7,9 +7,12 @@ methods of dbt-spark are in dbt/adapters/headwaters. CONTRIBUTING has the recipe
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import copy, deepcopy
 from dataclasses import dataclass, fields
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -185,3 +188,31 @@ def run(
 
     runner = dbtRunner(manifest=manifest, callbacks=[listen] if listen else [])
     return runner.invoke(list(arguments))
+
+
+@contextmanager
+def one_moment() -> Iterator[None]:
+    """Give all dbt commands inside one `run_started_at` and one `invocation_id` in SQL.
+
+    dbt's own records, and what the adapter keeps by invocation, have an id for each command.
+    """
+    from dbt import tracking
+    from dbt.cli import requires
+    from dbt.context import base
+
+    started, invocation = datetime.now(UTC), str(uuid.uuid4())
+    commands, contexts = vars(requires), vars(base)
+    initialize, get_id = commands["initialize_from_flags"], contexts["get_invocation_id"]
+
+    def initialize_at(*arguments: Any) -> None:
+        initialize(*arguments)
+        if tracking.active_user is not None:
+            tracking.active_user.run_started_at = started
+
+    commands["initialize_from_flags"] = initialize_at
+    contexts["get_invocation_id"] = lambda: invocation
+    try:
+        yield
+    finally:
+        commands["initialize_from_flags"] = initialize
+        contexts["get_invocation_id"] = get_id

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from dbt.contracts.graph.manifest import Manifest
 
 
+NOT_READ = "dbt cannot read the project: "
+
+
 @dataclass(frozen=True)
 class Compiled:
     """The project's nodes and sources, models with their SQL; `refused` has reasons for none."""
@@ -114,7 +117,7 @@ def invoke(project: Project, arguments: Sequence[str], manifest: Any = None) -> 
         result = run_dbt(project, arguments, manifest)
     if not result.success:
         reason = " ".join(str(result.exception or "see the lines above").split())
-        raise UserError("HW_PROJECT", f"dbt cannot read the project: {reason}")
+        raise UserError("HW_PROJECT", f"{NOT_READ}{reason}")
     return result.result
 
 

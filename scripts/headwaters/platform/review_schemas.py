@@ -7,8 +7,9 @@ import re
 from typing import Literal, get_args
 
 # The roles of schemas in a review, in this order: clones of inputs, tables of the base, tables of
-# the branch, clones that the branch patches, tables at earlier versions, differing rows.
-Part = Literal["in", "base", "head", "now", "past", "difference"]
+# the branch, clones that the branch patches, tables at earlier versions, inputs with a change that
+# the review made, differing rows.
+Part = Literal["in", "base", "head", "now", "past", "made", "difference"]
 RECORDS = "records"  # the notes of runs
 _MADE = re.compile(rf"review_\w+?__(?:(?:{'|'.join(get_args(Part))})_\w+|{RECORDS})")
 

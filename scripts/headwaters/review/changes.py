@@ -18,7 +18,6 @@ from headwaters.analysis import strategy_of, tokens, without_format
 from headwaters.platform.nodes import Node, as_tuple, has_table, table_name
 from headwaters.platform.spark_version import BARE_FUNCTIONS, CHANGING_FUNCTIONS
 from headwaters.platform.sql import renamed
-from headwaters.report.pages.texts import number
 from headwaters.review.contracts import broken
 from headwaters.review.facts import SQL_DIFFERS, Cause, ComparedColumn, Edge, Finding
 from headwaters.review.sides import (
@@ -31,6 +30,7 @@ from headwaters.review.sides import (
     reached,
     to_build,
 )
+from headwaters.review.traced_columns import is_masked
 from headwaters.tables.settings import ModelSettings
 
 if TYPE_CHECKING:
@@ -72,7 +72,8 @@ class Changes:
 
     `order` has the ids of both, upstream first. `exposures` are the names of their readers.
     `not_compared` has a sentence for each exposure that differs. `built` are the models computed
-    with the branch's SQL, `built_before` the same with the base's.
+    with the branch's SQL, `built_before` the same with the base's. `tested` are the sources whose
+    tests the review runs.
     """
 
     changed: Mapping[str, Changed]
@@ -82,6 +83,12 @@ class Changes:
     built: tuple[str, ...]
     built_before: tuple[str, ...]
     not_compared: tuple[str, ...] = ()
+    tested: tuple[str, ...] = ()
+
+    @property
+    def needs_spark(self) -> bool:
+        """Return true if a model is built, or a source is tested."""
+        return bool(self.built or self.built_before or self.tested)
 
     def causes(self, unique_id: str) -> tuple[Cause, ...]:
         """Return the reasons to review a node."""
@@ -105,7 +112,9 @@ def changes(base: Side, head: Side) -> Changes:
     both = {*changed, *below}
     order = tuple(key for key in in_order({**base.nodes, **head.nodes}) if key in both)
     rows = {*roots, *below}
-    built = {*rows, *(key for key, one in changed.items() if one.tested or one.enforced)}
+    tested = tuple(key for key in order if _is_tested_source(key, changed, head))
+    checked = {key for key, one in changed.items() if one.tested or one.enforced}
+    built = rows | checked.difference(tested)
     return Changes(
         changed,
         order,
@@ -114,6 +123,7 @@ def changes(base: Side, head: Side) -> Changes:
         to_build(built, head),
         to_build(built, base),
         tuple(_exposures_changed(base, head)),
+        tested,
     )
 
 
@@ -192,17 +202,22 @@ def _source_changed(key: str, base: Side, head: Side) -> Changed | None:
         sentence = f"the stream of {table_name(after or before or {})} is {how}: {kept}"
         return Changed(key, (how,), (how,), rows=False, not_compared=(sentence,))
     table = table_name(after)
-    tests = [f"test {name}: {how}" for name, how in _tests_changed(key, base, head)]
-    what = (*_settings(before, after)[0], *_columns_changed(before, after), *tests)
+    tests = _tests_changed(key, base, head)
+    told = [f"test {name}: {how}" for name, how in tests]
+    what = (*_settings(before, after)[0], *_columns_changed(before, after), *told)
     sentences = []
     if _reading(before) != _reading(after):
         sentences.append(f"{table} is read in another way: this reaches rows ingested from now on")
-    if tests:
-        verb = "was" if len(tests) == 1 else "were"
-        sentences.append(f"{number(len(tests), 'test')} of {table} changed and {verb} not run")
     if not what:
         return None
-    return Changed(key, ("properties",), what, rows=False, not_compared=tuple(sentences))
+    is_tested = any(how != "removed" for _, how in tests)
+    not_compared = tuple(sentences)
+    return Changed(key, ("properties",), what, False, is_tested, not_compared=not_compared)
+
+
+def _is_tested_source(key: str, changed: Mapping[str, Changed], head: Side) -> bool:
+    is_source = head.nodes.get(key, {}).get("resource_type") == "source"
+    return is_source and key in changed and changed[key].tested
 
 
 def _stream(node: Node | None) -> Any:
@@ -475,20 +490,6 @@ def key_of(node: Node) -> tuple[str, ...]:
     return as_tuple(node["config"].get("unique_key"))
 
 
-def masked(*sides: Side) -> frozenset[str]:
-    """Return the lower-case column names that any table of either side declares as `pii`.
-
-    A table downstream may have the column without repeating the declaration.
-    """
-    return frozenset(
-        name.lower()
-        for side in sides
-        for node in side.nodes.values()
-        for name, column in (node.get("columns") or {}).items()
-        if (column.get("meta") or (column.get("config") or {}).get("meta") or {}).get("pii")
-    )
-
-
 def why_no_examples(before: Node, after: Node) -> str | None:
     """Return why a table's rows must not be shown, or None if both sides permit it.
 
@@ -514,7 +515,7 @@ def columns(
             types.get(name.lower()),
             after.get(name),
             changed.get(name, 0),
-            name.lower() in hidden,
+            is_masked(name, hidden),
         )
         for name in names
     )

@@ -18,6 +18,7 @@ from headwaters.review import difference as differing
 from headwaters.review.build_sides import BothSides, BuiltSide
 from headwaters.review.facts import ComparedColumn, Difference
 from headwaters.review.spark import Spark
+from headwaters.review.traced_columns import Masks, momentary_columns, with_columns
 
 # If a larger share of a table's rows differs, the review does not patch a clone of the table.
 _PATCHED = 0.5
@@ -28,13 +29,15 @@ class Rows:
     """The rows of one table on both sides.
 
     `why_not` is the reason if they are not compared. `is_reordered` is true if the two sides have
-    their columns in different orders.
+    their columns in different orders. `momentary` are columns that are not compared, because each
+    run gives them other values.
     """
 
     columns: tuple[ComparedColumn, ...] = ()
     difference: Difference | None = None
     why_not: str | None = None
     is_reordered: bool = False
+    momentary: tuple[str, ...] = ()
 
 
 class Comparison:
@@ -43,8 +46,19 @@ class Comparison:
     def __init__(self, sides: BothSides, largest: int) -> None:
         """Prepare a comparison. Tables of more than `largest` rows are compared by a sample."""
         self.sides, self.largest = sides, largest
-        self.masked = changing.masked(sides.base.side, sides.head.side)
+        traced = [
+            with_columns(half.side, half.keys, self._columns_of)
+            for half in (sides.base, sides.head)
+        ]
+        self.masks = Masks(*traced)
+        self.moments = [momentary_columns(side) for side in traced]
         self.rows: dict[str, Rows] = {}
+
+    def _columns_of(self, table: str) -> dict[str, str] | None:
+        try:
+            return self.sides.spark.columns(quoted_table(table))
+        except DbtRuntimeError:
+            return None
 
     def compare(self, keys: Iterable[str]) -> None:
         """Compare tables that both sides have built, or that only one side has."""
@@ -71,19 +85,23 @@ class Comparison:
         base, head = self.sides.base.table(key), self.sides.head.table(key)
         columns = self.sides.spark.columns(base), self.sides.spark.columns(head)
         nodes = [half.side.nodes[key] for half in halves]
-        times = changing.of_a_run(nodes[1])
+        masked = self.masks.of(key)
+        # a column of the moment on one side alone is a change of the branch
+        moments = frozenset.intersection(*(side.get(key, frozenset()) for side in self.moments))
+        times = changing.of_a_run(nodes[1]) | moments
         before, after = (
             {name: kind for name, kind in one.items() if name.lower() not in times}
             for one in columns
         )
-        pair = differing.Pair(base, head, before, after, self._key(head, key), self.masked)
+        pair = differing.Pair(base, head, before, after, self._key(head, key), masked)
         found, counts = self._difference(pair, key, changing.why_no_examples(*nodes))
-        told = changing.columns(*columns, counts, self.masked)
+        told = changing.columns(*columns, counts, masked)
         if changing.hooks_of(nodes[0]) != changing.hooks_of(nodes[1]):
             return Rows(told, why_not="its hooks differ, and a review runs none: run them by hand")
         common = {name.lower() for name in pair.common}
         order, other = ([n.lower() for n in one if n.lower() in common] for one in columns)
-        return Rows(told, found, is_reordered=order != other)
+        momentary = tuple(name for name in columns[1] if name.lower() in moments)
+        return Rows(told, found, is_reordered=order != other, momentary=momentary)
 
     def _one_sided(self, half: BuiltSide, key: str) -> Rows:
         """Return the rows of a table that only one side has: all of them are added or removed."""
@@ -101,7 +119,7 @@ class Comparison:
             why_no_examples="the whole table is " + ("added" if is_added else "removed"),
         )
         both = ({}, columns) if is_added else (columns, {})
-        return Rows(changing.columns(*both, {}, self.masked), found)
+        return Rows(changing.columns(*both, {}, self.masks.of(key)), found)
 
     def _counted(self, *tables: str) -> list[int]:
         # one statement a table, because Delta then counts the rows from its log
@@ -127,7 +145,7 @@ class Comparison:
         if feed is not None:
             compared, read = feed
             if compared is None:
-                none = {"added": 0, "removed": 0, "changed": 0}
+                none = dict.fromkeys(("added", "removed", "changed", "rounded"), 0)
                 none |= {f"c{n}": 0 for n in range(len(pair.rest))}
                 same, counts = differing.of_counts(pair, none, rows, pair.has_key, None)
                 return replace(same, bytes_read=0), counts
@@ -235,7 +253,7 @@ class Comparison:
         if table is None or found is None or rows is None or found.extent != "all":
             return
         half, name = self.sides.head, table.name.lower()
-        is_few = found.by_key and found.rows <= _PATCHED * found.rows_before
+        is_few = found.by_key and found.rows + found.rounded <= _PATCHED * found.rows_before
         same_columns = all(column.before == column.after for column in rows.columns)
         base = self.sides.base.begun.get(name)
         did = half.outcomes[key].did
@@ -251,7 +269,7 @@ class Comparison:
             self.sides.base.table(key), built, columns, columns, self._key(built, key)
         )
         _, staged = self.sides.aside("difference", key)
-        statement = differing.patch_sql(pair, place, staged) if found.rows else ""
+        statement = differing.patch_sql(pair, place, staged) if found.rows or found.rounded else ""
         begun = continued.begin(self.sides.spark, table, place, state, statement)
         if begun:
             half.begun[name] = begun

@@ -133,7 +133,7 @@ def run(
     chosen = set(keys)
     if not chosen:
         return {}
-    for key, node in manifest.nodes.items():
+    for key, node in (*manifest.nodes.items(), *manifest.sources.items()):
         others = [tag for tag in node.tags if tag != _CHOSEN]
         node.tags = [*others, _CHOSEN] if key in chosen else others
     pinned = ["--vars", json.dumps({"headwaters_pins": pins})] if pins else []

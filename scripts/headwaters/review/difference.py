@@ -12,6 +12,7 @@ from typing import Any
 
 from headwaters.platform.sql import identifier
 from headwaters.review.facts import Difference, Example
+from headwaters.review.traced_columns import is_masked
 
 # Examples a table, examples a kind of difference, and characters a value.
 EXAMPLES, OF_A_KIND, LONGEST = 20, 8, 200
@@ -19,9 +20,15 @@ EXAMPLES, OF_A_KIND, LONGEST = 20, 8, 200
 KINDS = 10_000
 
 
-_NESTED = ("struct<", "map<", "array<", "variant")
+NESTED = ("struct<", "map<", "array<", "variant")
 # Numeric types that Spark compares without loss.
 _EXACT = ("tinyint", "smallint", "int", "bigint", "decimal(")
+# Floating-point types with the relative difference that another order of adding explains, and the
+# digits that it leaves. A cent of 100,000,000 is no such difference of a double.
+_ROUNDED = {"double": ("1e-12D", 11), "float": ("1e-6D", 5)}
+# The longest prefix of two texts is found in steps of these lengths.
+_STEPS = ", ".join(str(2**power) for power in range(30, -1, -1))
+SHOWN_BEFORE = 40  # equal characters that are shown before the first different one
 
 
 @dataclass(frozen=True)
@@ -74,22 +81,26 @@ def repeated_keys_sql(pair: Pair) -> str:
 
 
 def differing_by_key_sql(pair: Pair) -> str:
-    """Return SQL of the differing rows: `hw_change`, and `hw_before`, `hw_after` as booleans.
+    """Return SQL of the differing rows, with their kind `hw_change`.
 
     `k0`… are the key, `b0`… and `h0`… the columns of `rest` before and after. `d0`… are true for
-    columns that differ.
+    columns that differ in more than the last digits of a floating-point number. Rows without such a
+    column are `rounded`.
     """
     differs = [f"not ({_equal(pair, name)})" for name in pair.rest]
+    beyond = [
+        one + _more_than_rounded(pair, name) for name, one in zip(pair.rest, differs, strict=True)
+    ]
     columns = [
         "case when b.hw_here is null then 'added' when h.hw_here is null then 'removed'"
-        " else 'changed' end as hw_change",
+        f" when {' or '.join(beyond) or 'false'} then 'changed' else 'rounded' end as hw_change",
         *(f"{_key_of(pair, name)} as k{n}" for n, name in enumerate(pair.key)),
         *(
             f"{side}.{identifier(name)} as {side}{n}"
             for n, name in enumerate(pair.rest)
             for side in ("b", "h")
         ),
-        *(f"{one} as d{n}" for n, one in enumerate(differs)),
+        *(f"{one} as d{n}" for n, one in enumerate(beyond)),
     ]
     return (
         f"select {', '.join(columns)} from {_joined(pair)}"
@@ -126,7 +137,7 @@ def digests_sql(pair: Pair) -> str:
     # hash functions ignore NULL, also inside arrays and structs
     values = [
         f"to_json({identifier(name)})"
-        if pair.types(name)[1].startswith(_NESTED)
+        if pair.types(name)[1].startswith(NESTED)
         else _comparable(identifier(name), pair, name)
         for name in pair.common
     ]
@@ -139,17 +150,42 @@ def digests_sql(pair: Pair) -> str:
 
 
 def counts_sql(pair: Pair, staged: str, by_key: bool) -> str:
-    """Return SQL that counts the staged rows: added, removed, changed, and `c0`… of `rest`."""
+    """Return SQL that counts the staged rows of each kind, and `c0`… of `rest`."""
     if not by_key:
-        sums = [
-            f"coalesce(sum(if(hw_change = '{kind}', hw_n, 0)), 0) as {kind}"
-            for kind in ("added", "removed")
-        ]
-        return f"select {', '.join(sums)}, 0 as changed from {staged}"
-    counts = [f"count_if(hw_change = '{kind}') as {kind}" for kind in ("added", "removed")]
-    counts.append("count_if(hw_change = 'changed') as changed")
+        return (
+            "select coalesce(sum(greatest(added - removed, 0)), 0) as added,"
+            " coalesce(sum(greatest(removed - added, 0)), 0) as removed, 0 as changed,"
+            f" coalesce(sum(least(added, removed)), 0) as rounded from {_paired(pair, staged)}"
+        )
+    kinds = ("added", "removed", "changed", "rounded")
+    counts = [f"count_if(hw_change = '{kind}') as {kind}" for kind in kinds]
     counts += [f"count_if(hw_change = 'changed' and d{n}) as c{n}" for n in range(len(pair.rest))]
     return f"select {', '.join(counts)} from {staged}"
+
+
+def unequal_rows_sql(pair: Pair) -> str:
+    """Return SQL that counts the rows of both tables that differ, compared as multisets."""
+    counts = counts_sql(pair, f"({differing_multisets_sql(pair)})", by_key=False)
+    return f"select added + removed from ({counts})"
+
+
+def _paired(pair: Pair, staged: str) -> str:
+    """Return a query of rows that are equal but for last digits: how many are added and removed."""
+    sums = ", ".join(
+        f"sum(if(hw_change = '{kind}', hw_n, 0)) as {kind}" for kind in ("added", "removed")
+    )
+    keys = ", ".join(_without_last_digits(pair))
+    return f"(select {sums} from {staged} group by {keys})"
+
+
+def _without_last_digits(pair: Pair) -> list[str]:
+    """Return `c0`… with fewer digits of floating-point numbers."""
+    return [
+        f"format_string('%.{_ROUNDED[kind][1]}e', cast(c{n} as double))"
+        if (kind := _floating(pair, name))
+        else f"c{n}"
+        for n, name in enumerate(pair.common)
+    ]
 
 
 @dataclass(frozen=True)
@@ -168,7 +204,8 @@ def kinds_sql(pair: Pair, staged: str) -> str:
     """Return SQL with `hw_change`, `hw_columns` and `hw_n` of `Alike`, the most frequent first."""
     return (
         f"select hw_change, {_columns_that_differ(pair)} as hw_columns, count(*) as hw_n"
-        f" from {staged} group by 1, 2 order by hw_n desc, hw_change desc, hw_columns limit {KINDS}"
+        f" from {staged} where hw_change <> 'rounded' group by 1, 2"
+        f" order by hw_n desc, hw_change desc, hw_columns limit {KINDS}"
     )
 
 
@@ -202,9 +239,10 @@ def telling(kinds: Sequence[Alike]) -> dict[Alike, int]:
 def examples_by_key_sql(pair: Pair, staged: str, chosen: Mapping[Alike, int]) -> str:
     """Return SQL of examples: `hw_change`, `k0`… of the key, `b0`… and `h0`… as text, and `d0`….
 
-    One example of each kind comes first, in the order of kinds, then the others.
+    Texts that differ late begin shortly before their first difference: `s0`… equal characters are
+    left out. One example of each kind comes first, in the order of kinds, then the others.
     """
-    shown = [
+    texts = [
         *(
             f"{_text(f'k{i}', _common_type(pair, n), pair, n)} as k{i}"
             for i, n in enumerate(pair.key)
@@ -216,31 +254,62 @@ def examples_by_key_sql(pair: Pair, staged: str, chosen: Mapping[Alike, int]) ->
         ),
         *(f"d{i}" for i in range(len(pair.rest))),
     ]
+    numbers = range(len(pair.rest))
+    starts = [f"{_left_out(f'b{i}', f'h{i}')} as s{i}" for i in numbers]
+    cut = [
+        *(f"substr(k{i}, 1, {LONGEST}) as k{i}" for i in range(len(pair.key))),
+        *(f"substr({side}{i}, s{i} + 1, {LONGEST}) as {side}{i}" for i in numbers for side in "bh"),
+        *(f"{name}{i}" for i in numbers for name in "ds"),
+    ]
     kinds = ", ".join(
         f"({place}, '{kind.change}', '{kind.columns}', {count})"
         for place, (kind, count) in enumerate(chosen.items())
     )
     order = ", ".join(f"k{i}" for i in range(len(pair.key)))
-    return (
-        # ordered by the keys themselves: as texts, 12 would follow 116
-        f"select * from (select hw_change, {', '.join(shown)}, hw_kind, hw_most, row_number() over"
-        f" (partition by hw_kind order by {order}) as hw_place"
+    # ordered by the keys themselves: as texts, 12 would follow 116
+    rows = (
+        f"select *, row_number() over (partition by hw_kind order by {order}) as hw_place"
         f" from (select *, {_columns_that_differ(pair)} as hw_columns from {staged})"
         f" join values {kinds} as kinds(hw_kind, hw_change, hw_columns, hw_most)"
-        " using (hw_change, hw_columns)) where hw_place <= hw_most order by hw_place, hw_kind"
+        " using (hw_change, hw_columns)"
     )
+    found = (
+        f"select hw_change, hw_place, hw_kind, {', '.join(texts)} from ({rows})"
+        " where hw_place <= hw_most"
+    )
+    return (
+        f"select hw_change, {', '.join(cut)} from"
+        f" (select {', '.join(['*', *starts])} from ({found})) order by hw_place, hw_kind"
+    )
+
+
+def _left_out(one: str, other: str) -> str:
+    """Return SQL of the number of characters to leave out of two texts, which both begin with."""
+    equal = (
+        f"aggregate(array({_STEPS}), 0, (n, step) -> if(n + step <= least(length({one}),"
+        f" length({other})) and substr({one}, n + 1, step) = substr({other}, n + 1, step),"
+        " n + step, n))"
+    )
+    late = f"{equal} > {LONGEST - SHOWN_BEFORE}"
+    return f"coalesce(if({late}, {equal} - {SHOWN_BEFORE}, 0), 0)"
 
 
 def examples_of_multisets_sql(pair: Pair, staged: str) -> str:
     """Return SQL of examples, `hw_change` and `c0`… as text, the most frequent rows first."""
     names = ", ".join(f"c{i}" for i in range(len(pair.common)))
-    shown = ", ".join(
-        f"{_text(f'c{i}', 'string' if _is_text(pair, n) else pair.types(n)[1], pair, n)} as c{i}"
+    texts = (
+        _text(f"c{i}", "string" if _is_text(pair, n) else pair.types(n)[1], pair, n)
         for i, n in enumerate(pair.common)
+    )
+    shown = ", ".join(f"substr({text}, 1, {LONGEST}) as c{i}" for i, text in enumerate(texts))
+    net = (
+        "sum(if(hw_change = 'added', hw_n, -hw_n)) over"
+        f" (partition by {', '.join(_without_last_digits(pair))}) as hw_net"
     )
     return (
         f"select hw_change, {shown}, hw_place from (select *, row_number() over"
-        f" (partition by hw_change order by hw_n desc, {names}) as hw_place from {staged})"
+        f" (partition by hw_change order by hw_n desc, {names}) as hw_place"
+        f" from (select *, {net} from {staged}) where hw_net <> 0)"
         f" where hw_place <= {EXAMPLES // 2} order by hw_place, hw_change desc"
     )
 
@@ -278,6 +347,7 @@ def of_counts(
         added=int(row["added"]),
         removed=int(row["removed"]),
         changed=int(row["changed"]),
+        rounded=int(row["rounded"]),
         by_key=by_key,
         extent="all" if pair.one_of == 1 else "sample",
         why_no_examples=why_no_examples,
@@ -296,7 +366,9 @@ def _by_key(pair: Pair, row: Mapping[str, Any]) -> Example:
     told = [(n, name) for n, name in enumerate(pair.rest) if change != "changed" or row[f"d{n}"]]
     before = {name: row[f"b{n}"] for n, name in told} if change != "added" else {}
     after = {name: row[f"h{n}"] for n, name in told} if change != "removed" else {}
-    return Example(change, {name: row[f"k{n}"] for n, name in enumerate(pair.key)}, before, after)
+    skipped = {name: row[f"s{n}"] for n, name in told if row[f"s{n}"]}
+    key = {name: row[f"k{n}"] for n, name in enumerate(pair.key)}
+    return Example(change, key, before, after, skipped)
 
 
 def _whole(pair: Pair, row: Mapping[str, Any]) -> Example:
@@ -345,6 +417,22 @@ def _equal(pair: Pair, name: str) -> str:
     return f"{one} <=> {other}"
 
 
+def _floating(pair: Pair, name: str) -> str | None:
+    """Return the floating-point type that a column has on both sides, or None."""
+    before, after = pair.types(name)
+    return after if before == after and after in _ROUNDED else None
+
+
+def _more_than_rounded(pair: Pair, name: str) -> str:
+    """Return a condition that two numbers differ in more than their last digits."""
+    kind = _floating(pair, name)
+    if kind is None:
+        return ""
+    one, other = (f"cast({side}.{identifier(name)} as double)" for side in ("b", "h"))
+    least = f"least(abs({one}), abs({other}))"
+    return f" and not coalesce(abs({one} - {other}) <= {_ROUNDED[kind][0]} * {least}, false)"
+
+
 def _is_text(pair: Pair, name: str) -> bool:
     """Return true if a column must be compared by its conversion to text."""
     before, after = pair.types(name)
@@ -363,11 +451,9 @@ def _comparable(value: str, pair: Pair, name: str) -> str:
 
 
 def _text(value: str, kind: str, pair: Pair, name: str) -> str:
-    """Return SQL that shows a value as text. Values of a masked column never leave Spark."""
-    if name.lower() in pair.masked:
+    """Return SQL of a value as text. Values of a masked column never leave Spark."""
+    if is_masked(name, pair.masked):
         return "cast(null as string)"
-    if kind.startswith(_NESTED):
-        return f"substr(to_json({value}), 1, {LONGEST})"
-    if kind == "binary":
-        return f"substr(hex({value}), 1, {LONGEST})"
-    return f"substr(cast({value} as string), 1, {LONGEST})"
+    if kind.startswith(NESTED):
+        return f"to_json({value})"
+    return f"hex({value})" if kind == "binary" else f"cast({value} as string)"

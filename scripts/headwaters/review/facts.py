@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 # The cause of a review: `text` (the model's own SQL differs), `upstream` (only its inputs do), …
@@ -44,13 +44,15 @@ class ComparedColumn:
 class Example:
     """A differing row, as `before` and `after` with the columns that matter.
 
-    Values are text of at most 200 characters, and None if the column is masked.
+    Values are text of at most 200 characters, and None if the column is masked. `skipped` has the
+    number of characters left out of both values of a column, because both begin with them.
     """
 
     change: Literal["added", "removed", "changed"]
     key: dict[str, str | None]
     before: dict[str, str | None]
     after: dict[str, str | None]
+    skipped: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,8 @@ class Difference:
     """The rows of one table under the base's SQL and the branch's, over the same inputs.
 
     If rows have no key, `by_key` is false: they are compared as multisets, and a changed row counts
-    as one removed and one added. `rows_before` and `rows_after` count whole tables. `bytes_read` is
+    as one removed and one added. `rows_before` and `rows_after` count whole tables. `rounded` rows
+    differ only in the last digits of floating-point numbers, and count as equal. `bytes_read` is
     the size of the compared files, or None if unknown.
     """
 
@@ -72,6 +75,7 @@ class Difference:
     examples: tuple[Example, ...] = ()
     why_no_examples: str | None = None
     bytes_read: int | None = None
+    rounded: int = 0
 
     @property
     def rows(self) -> int:
@@ -126,10 +130,11 @@ class Cost:
 class Finding:
     """A broken contract or policy, a failed test, a new finding of the linter.
 
-    `maintenance`: a model that its runs no longer maintain incrementally.
+    `build`: a model that does not build. `maintenance`: one that its runs no longer maintain
+    incrementally.
     """
 
-    kind: Literal["contract", "test", "lint", "property", "maintenance"]
+    kind: Literal["contract", "build", "test", "lint", "property", "maintenance"]
     text: str
     fails: bool
     place: str = ""
@@ -195,7 +200,8 @@ class Review:
 
     `models` are the changed ones and everything downstream, upstream first. `exposures` are names
     of their readers. `not_compared` has a sentence for each change outside of tables, which no
-    comparison covers. `notes` are questions left open, each with the reason.
+    comparison covers. `notes` are questions left open, each with the reason. `does_not_parse` is
+    dbt's reason if it refuses the branch's project.
     """
 
     base: Revision
@@ -206,3 +212,4 @@ class Review:
     not_compared: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
+    does_not_parse: str = ""

@@ -10,9 +10,9 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from headwaters.report.pages.texts import clean, duration, number
+from headwaters.report.pages.texts import clean, cut_before, duration, marked, number
 from headwaters.review import costs
 from headwaters.review.facts import (
     SQL_DIFFERS,
@@ -30,6 +30,8 @@ MARK = "<!-- headwaters review -->"  # identifies the comment
 LIMIT = 60_000  # characters; GitHub allows 65,536
 PAGE = "review.html"
 _FAILING = 20  # findings above the table of models
+_VALUE = 120  # characters of a value
+_MESSAGE = 600  # characters of one
 _TABLE = LIMIT // 3  # the table of models leaves room for details
 _SIGNS = {"broken": "❌", "differs": "🔶", "unknown": "❔", "same": "✅", "nothing": "✅"}
 
@@ -112,13 +114,19 @@ def _head(
     facts.append(number(len(review.models), "model"))
     if review.exposures:
         facts.append(number(len(review.exposures), "exposure"))
-    facts += ["the same inputs on both sides", duration(review.seconds)]
+    if any(model.difference for model in review.models):
+        facts.append("the same inputs on both sides")
+    facts.append(duration(review.seconds))
     lines += [" · ".join(facts), ""]
-    for model, finding in failing[:_FAILING]:
+    groups = _alike(failing)
+    for finding, tables in groups[:_FAILING]:
         place = f" ({code(finding.place, 100)})" if finding.place else ""
-        lines.append(f"- **{finding.kind}** {code(model.table)}: {code(finding.text, 300)}{place}")
-    if failing[_FAILING:]:
-        lines.append(f"- and {len(failing) - _FAILING:,} more that fail, in {code(page)}")
+        names = ", ".join(map(code, tables[:5]))
+        names += f" and {len(tables) - 5:,} more" if tables[5:] else ""
+        lines.append(f"- **{finding.kind}** {names}: {code(finding.text, _MESSAGE)}{place}")
+    if groups[_FAILING:]:
+        rest = sum(len(tables) for _, tables in groups[_FAILING:])
+        lines.append(f"- and {rest:,} more that fail, in {code(page)}")
     lines += [""] if failing else []
     shown = 0
     if models:
@@ -146,6 +154,22 @@ def _head(
         lines.append(f"- and {len(review.notes) - 20:,} more notes, in {code(page)}")
     lines += [""] if review.notes else []
     return shown, "\n".join(lines) + "\n"
+
+
+def _alike(
+    failing: Sequence[tuple[ModelReview, Finding]],
+) -> list[tuple[Finding, list[str]]]:
+    """Return the failing findings, each text once, with the tables that have it."""
+    tables: dict[tuple[str, str], list[str]] = {}
+    findings: dict[tuple[str, str], Finding] = {}
+    for model, finding in failing:
+        same = (finding.kind, finding.text)
+        findings.setdefault(same, finding)
+        if finding.place != findings[same].place:
+            findings[same] = replace(findings[same], place="")  # of several files
+        if model.table not in tables.setdefault(same, []):
+            tables[same].append(model.table)
+    return [(finding, tables[same]) for same, finding in findings.items()]
 
 
 def _sentence(text: str) -> str:
@@ -213,7 +237,11 @@ def _summary(model: ModelReview) -> str:
         return "not compared" if is_open else "no row was computed"
     if found.extent == "sample":
         return f"{number(found.rows, 'row')} differ in a sample of {found.rows_after:,}"
-    return f"{found.rows:,} of {number(found.rows_after, 'row')} differ"
+    if not found.added and not found.removed:
+        return f"{found.rows:,} of {number(found.rows_after, 'row')} differ"
+    sizes = f"{found.rows_before:,} rows before, {found.rows_after:,} after"
+    counts = ((found.added, "added"), (found.removed, "removed"), (found.changed, "changed"))
+    return f"{', '.join(f'{count:,} {what}' for count, what in counts if count)}; {sizes}"
 
 
 def _facts(model: ModelReview, told: Sequence[Finding]) -> Iterator[str]:
@@ -227,6 +255,9 @@ def _facts(model: ModelReview, told: Sequence[Finding]) -> Iterator[str]:
         yield "- no key: compared as multisets, a changed row is one removed and one added"
     if found and found.extent == "sample":
         yield "- a sample of the rows was compared"
+    if found and found.rounded:
+        rows = number(found.rounded, "row")
+        yield f"- {rows} differ only in the last digits of floating-point numbers: not counted"
     if found and found.why_no_examples:
         yield f"- no examples: {code(found.why_no_examples, 300)}"
     if model.why_not:
@@ -277,26 +308,30 @@ def _examples_table(found: Difference, model: ModelReview, most: int) -> Iterato
     # an empty line would end the block of HTML
     yield "<table><thead><tr><th></th><th>key</th><th>before</th><th>after</th></tr></thead>"
     for example in found.examples[:most]:
-        cells = "".join(f"<td>{_values(part, masked)}</td>" for part in _sides(example))
+        cells = "".join(f"<td>{cell}</td>" for cell in _cells(example, masked))
         yield f"<tr><td>{example.change}</td>{cells}</tr>"
     yield "</table>"
 
 
-def _sides(example: Example) -> tuple[dict[str, str | None], ...]:
-    return example.key, example.before, example.after
+def _cells(example: Example, masked: set[str]) -> Iterator[str]:
+    """Yield the key and both sides of a row, with marks where its values look the same."""
+    before, after = example.before, example.after
+    for values, others in ((example.key, {}), (before, after), (after, before)):
+        yield "<br>".join(
+            f"<code>{_escaped(name, 60)}</code> "
+            + _value(value, others.get(name), example.skipped.get(name, 0), name in masked)
+            for name, value in list(values.items())[:30]
+        )
 
 
-def _values(values: dict[str, str | None], masked: set[str]) -> str:
-    return "<br>".join(
-        f"<code>{_escaped(name, 60)}</code> {_value(value, name in masked)}"
-        for name, value in list(values.items())[:30]
-    )
-
-
-def _value(value: str | None, masked: bool) -> str:
+def _value(value: str | None, other: str | None, skipped: int, masked: bool) -> str:
     if value is None:
         return "<em>masked</em>" if masked else "<em>NULL</em>"
-    return f"<code>{_escaped(value, 120)}</code>"
+    start = cut_before(value, other, _VALUE)
+    shown = marked(value[start : start + _VALUE], other and other[start : start + _VALUE])
+    more = "…" if len(value) > start + _VALUE else ""
+    left_out = f"after {skipped + start:,} equal characters " if skipped + start else ""
+    return f"{left_out}<code>{_escaped(shown, 10 * _VALUE)}{more}</code>"
 
 
 def _escaped(value: str, limit: int = 200) -> str:

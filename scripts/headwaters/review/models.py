@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal
 
@@ -62,6 +64,9 @@ def model_of(
     if cost and rows.difference and "upstream" in made.causes and not rows.difference.rows:
         cost = replace(cost, one_off="nothing", one_off_reason="no row differs")
     more = ["the order of its columns differs"] if rows.is_reordered else []
+    more += [
+        f"column {name} has the time or chance of its run: not compared" for name in rows.momentary
+    ]
     if rows.difference and rows.difference.rows and (calls := changing.of_the_moment(node)):
         more.append(f"calls {', '.join(calls)}: it gives other rows in each run, of the same text")
     return replace(
@@ -113,8 +118,28 @@ def _findings(key: str, results: Results) -> list[Finding]:
         text = (
             f"{'the base does not build either' if was_so else 'does not build'}: {outcome.message}"
         )
-        found.insert(0, Finding("contract" if is_contract else "test", text, fails=not was_so))
+        if is_contract:
+            text = "; ".join(_contract_mismatches(outcome.message)) or text
+        found.insert(0, Finding("contract" if is_contract else "build", text, fails=not was_so))
     return found
+
+
+# A row of dbt's table of mismatches: the column, both types, and the reason.
+_MISMATCH = re.compile(
+    r"\|\s*([^|]+?)\s*\|\s*([^|]*?)\s*\|\s*([^|]*?)\s*"
+    r"\|\s*(data type mismatch|missing in contract|missing in definition)\s*(?=\|)"
+)
+
+
+def _contract_mismatches(message: str) -> Iterator[str]:
+    """Yield a sentence for each column of the table in dbt's message."""
+    for name, defined, contracted, reason in _MISMATCH.findall(message):
+        if reason == "missing in definition":
+            yield f"column {name} is missing"
+        elif reason == "missing in contract":
+            yield f"column {name} is not in the contract"
+        else:
+            yield f"column {name} is {defined.lower()}, the contract says {contracted.lower()}"
 
 
 def _pins(key: str, side: Side, results: Results) -> dict[str, int]:

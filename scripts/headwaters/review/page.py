@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from headwaters.report.pages.document import document
 from headwaters.report.pages.graph import SUB, Box, Graph, clipped, graph
-from headwaters.report.pages.texts import clean, duration, number, size
+from headwaters.report.pages.texts import LONGEST, clean, duration, marked, number, size
 from headwaters.review import costs
 from headwaters.review.facts import Example, ModelReview, Review
 from headwaters.review.verdict import differing, verdict
@@ -81,13 +81,15 @@ def state_of(model: ModelReview) -> State:
 
 def _figures(review: Review) -> Iterator[tuple[str, str, str]]:
     compared = [one.difference for one in review.models if one.difference]
-    differ = sum(map(differing, review.models))
     yield (
         "models",
         f"{len(review.models):,}",
         f"{sum('upstream' not in m.causes for m in review.models):,} edited",
     )
-    yield "rows that differ", f"{differ:,}", f"of {sum(one.rows_after for one in compared):,}"
+    differ = sum(map(differing, review.models))
+    sizes = (sum(one.rows_before for one in compared), sum(one.rows_after for one in compared))
+    of = f"{sizes[0]:,} rows before, {sizes[1]:,} after"
+    yield "rows that differ", f"{differ:,}", of if sizes[0] != sizes[1] else f"of {sizes[1]:,}"
     columns = sum(1 for model in review.models for one in model.columns if one.changed)
     yield "columns", f"{columns:,}", "with other values"
     failing = sum(one.fails for model in review.models for one in model.findings)
@@ -198,26 +200,32 @@ def _masked(model: ModelReview) -> set[str]:
     return {column.name for column in model.columns if column.is_masked}
 
 
-def _told(name: str, value: str | None, masked: set[str]) -> str | int | None:
-    return _MASKED if value is None and name in masked else _text(value)
+def _told(
+    name: str, value: str | None, masked: set[str], other: str | None = None, skipped: int = 0
+) -> str | int | None:
+    if value is None:
+        return _MASKED if name in masked else None
+    before = f"({skipped:,} equal characters) " if skipped else ""
+    more = "…" if len(value) > LONGEST else ""
+    shown = marked(value[:LONGEST], other and other[:LONGEST])
+    return f"{before}{clean(shown, 10 * LONGEST)}{more}"
 
 
 def _cells(example: Example, model: ModelReview) -> list[list[Any]]:
     masked = _masked(model)
     names = dict.fromkeys([*example.before, *example.after])
 
-    def side(values: dict[str, str | None], name: str) -> str | int | None:
-        return _told(name, values[name], masked) if name in values else _ABSENT
+    before, after = example.before, example.after
 
-    def differs(name: str) -> bool:  # clipped values may differ beyond the cut
-        before, after = example.before, example.after
+    def side(values: dict[str, str | None], others: dict[str, str | None], name: str) -> Any:
+        if name not in values:
+            return _ABSENT
+        return _told(name, values[name], masked, others.get(name), example.skipped.get(name, 0))
+
+    def differs(name: str) -> bool:
         return (name in before) != (name in after) or before.get(name) != after.get(name)
 
     return [
-        [clean(name, 80), side(example.before, name), side(example.after, name), differs(name)]
+        [clean(name, 80), side(before, after, name), side(after, before, name), differs(name)]
         for name in names
     ]
-
-
-def _text(value: str | None) -> str | None:
-    return None if value is None else clean(value)

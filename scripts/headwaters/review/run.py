@@ -19,7 +19,7 @@ from pathlib import Path
 from dbt_common.exceptions import DbtRuntimeError
 
 from headwaters.platform import atomic_write
-from headwaters.platform.dbt_compat import copied
+from headwaters.platform.dbt_compat import copied, one_moment
 from headwaters.platform.errors import CodedError, WorkError, first_line, refused_file
 from headwaters.platform.manifest import selected
 from headwaters.platform.project import Project
@@ -34,13 +34,14 @@ from headwaters.review.compare_sides import Comparison
 from headwaters.review.data_tests import failed_tests
 from headwaters.review.facts import Review
 from headwaters.review.lint import new_findings
+from headwaters.review.local_places import places_of, without_places
 from headwaters.review.maintenance import lost_maintenance
 from headwaters.review.models import model_of, moments
 from headwaters.review.next_runs import next_runs, past_runs
 from headwaters.review.proof import prove
 from headwaters.review.results import Results
 from headwaters.review.schemas import KEPT, Schemas, clean
-from headwaters.review.sides import Side, built_nodes, read_sides
+from headwaters.review.sides import HeadRefused, Side, built_nodes, read_sides
 from headwaters.review.spark import Spark
 from headwaters.review.verdict import verdict
 
@@ -65,68 +66,86 @@ def review(project: Project, out: Path, options: ReviewOptions, say: Say) -> int
     """Review the files on disk against the merge base of a branch and HEAD; return the exit code.
 
     Writes the facts and the pages into `out`. The exit code is 0 also if rows differ. It is 1 if a
-    test, a contract, a policy or the proof fails, or if no rows could be compared. Raises UserError
-    if the base does not exist, or one of the two does not parse.
+    test, a contract, a policy or the proof fails, if the branch does not parse, or if no rows could
+    be compared. Raises UserError if the base does not exist or does not parse.
     """
     began = time.monotonic()
     before, after = revisions(project, options.base, out)
-    schemas = Schemas(slug(after.branch, after.commit))
     results = Results()
-    with checked_out(project, before.commit) as base_project:
-        base, head = read_sides(project, base_project)
-        found = changing.changes(base, head)
-        if options.select:
-            found = _selected(found, base, head, options.select)
-        if changing.operations(base) != changing.operations(head):
-            results.note(
-                "HW_REVIEW_HOOKS",
-                "on-run-start or on-run-end differs, and a review runs no hooks. Run them by hand",
-            )
-        if after.is_dirty:
-            results.note(
-                "HW_REVIEW_DIRTY",
-                "the worktree has changes that are not committed, and they are reviewed as well. "
-                "Commit or stash them to review what a pull request has",
-            )
-        files = _files(found, base, head)
-        outside = changing.files_not_reviewed(
-            changed_files(project, before.commit, out),
-            head.manifest.metadata.project_name or "",
-            base,
-            head,
-        )
-        with ThreadPoolExecutor(1) as beside:  # the linter is a separate process
-            linting = beside.submit(new_findings, base_project.root, project.root, files)
-            if found.built or found.built_before:
-                say(f"reviewing {len(found.order)} of {sum(1 for _ in built_nodes(head))} tables")
-            if found.built or found.built_before or options.is_clean:
-                try:
-                    _compare(base, head, found, schemas, results, options)
-                except (DbtRuntimeError, CodedError, OSError) as error:
-                    results.problem = _problem(error)
-                    results.notes.append(f"rows were not compared: {results.problem}")
-                results.moments = moments(head, found, results)
-            linted = linting.result()
-        if linted.problem:
-            results.notes.append(linted.problem)
-        models = [model_of(key, base, head, found, results, linted) for key in found.order]
-    made = Review(
-        before,
-        after,
-        tuple(models),
-        found.edges,
-        found.exposures,
-        (*found.not_compared, *_of_files(outside)),
-        tuple(results.notes),
-        round(time.monotonic() - began, 1),
-    )
+    with checked_out(project, before.commit) as base, one_moment():
+        made = Review(before, after, ())
+        try:
+            made = _reviewed(project, base, out, options, made, results, say)
+        except HeadRefused as error:
+            made = replace(made, does_not_parse=str(error))
+        made = without_places(made, places_of(project.root, base.root, project.lake))
+    made = replace(made, seconds=round(time.monotonic() - began, 1))
     # printed first, so that the user sees it even if the files cannot be written
     for line in (verdict(made).text, *summary(made), *made.notes):
         say(line)
     _write(made, out)
     say(f"written to {out}: review.md, {markdown.PAGE}, review.json")
-    is_unknown = any(m.why_not for m in models) and not any(m.difference for m in models)
+    is_unknown = any(m.why_not for m in made.models) and not any(m.difference for m in made.models)
     return 1 if results.problem or verdict(made).fails or is_unknown else 0
+
+
+def _reviewed(
+    project: Project,
+    base_project: Project,
+    out: Path,
+    options: ReviewOptions,
+    review: Review,
+    results: Results,
+    say: Say,
+) -> Review:
+    """Return a review of these revisions with all facts. Raises HeadRefused."""
+    before, after = review.base, review.head
+    schemas = Schemas(slug(after.branch, after.commit))
+    base, head = read_sides(project, base_project)
+    found = changing.changes(base, head)
+    if options.select:
+        found = _selected(found, base, head, options.select)
+    if changing.operations(base) != changing.operations(head):
+        results.note(
+            "HW_REVIEW_HOOKS",
+            "on-run-start or on-run-end differs, and a review runs no hooks. Run them by hand",
+        )
+    if after.is_dirty:
+        results.note(
+            "HW_REVIEW_DIRTY",
+            "the worktree has changes that are not committed, and they are reviewed as well. "
+            "Commit or stash them to review what a pull request has",
+        )
+    files = _files(found, base, head)
+    outside = changing.files_not_reviewed(
+        changed_files(project, before.commit, out),
+        head.manifest.metadata.project_name or "",
+        base,
+        head,
+    )
+    with ThreadPoolExecutor(1) as beside:  # the linter is a separate process
+        linting = beside.submit(new_findings, base_project.root, project.root, files)
+        if found.needs_spark:
+            say(f"reviewing {len(found.order)} of {sum(1 for _ in built_nodes(head))} tables")
+        if found.needs_spark or options.is_clean:
+            try:
+                _compare(base, head, found, schemas, results, options)
+            except (DbtRuntimeError, CodedError, OSError) as error:
+                results.problem = _problem(error)
+                results.notes.append(f"rows were not compared: {results.problem}")
+            results.moments = moments(head, found, results)
+        linted = linting.result()
+    if linted.problem:
+        results.notes.append(linted.problem)
+    models = [model_of(key, base, head, found, results, linted) for key in found.order]
+    return replace(
+        review,
+        models=tuple(models),
+        edges=found.edges,
+        exposures=found.exposures,
+        not_compared=(*found.not_compared, *_of_files(outside)),
+        notes=tuple(results.notes),
+    )
 
 
 def _of_files(files: Sequence[str]) -> list[str]:
@@ -187,6 +206,7 @@ def _selected(found: Changes, base: Side, head: Side, select: Sequence[str]) -> 
         order=tuple(key for key in found.order if key in kept),
         built=tuple(key for key in found.built if key in kept or _is_view(head, key)),
         built_before=tuple(key for key in found.built_before if key in kept or _is_view(base, key)),
+        tested=tuple(key for key in found.tested if key in kept),
     )
 
 
@@ -218,7 +238,7 @@ def _compare(
     if own := [name for name in left if name.startswith(schemas.prefix)]:
         raise WorkError("HW_REVIEW_SCHEMA", _not_dropped(own[0], left[own[0]]))
     try:
-        if found.built or found.built_before:
+        if found.needs_spark:
             _run_steps(
                 BothSides(spark, schemas, (base, head), found, results.note), results, options
             )

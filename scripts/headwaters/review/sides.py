@@ -8,12 +8,13 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwaters.platform.dbt_compat import copied
 from headwaters.platform.errors import UserError
-from headwaters.platform.manifest import compiled, parse
+from headwaters.platform.manifest import NOT_READ, compiled, parse
 from headwaters.platform.nodes import Node
 
 if TYPE_CHECKING:
@@ -25,20 +26,31 @@ BUILT = ("model", "seed", "snapshot")
 TESTS = ("test", "unit_test")
 
 
+class HeadRefused(Exception):
+    """The refusal of the branch's project by dbt; the text is dbt's reason."""
+
+
 @dataclass(frozen=True)
 class Side:
     """A project as one side of a comparison: nodes and exposures by id, and the SQL of macros.
 
-    `files` are those of the project's own macros, docs and groups. `manifest` is the one that dbt
-    parsed; pure functions use neither it nor the project.
+    `files` are those of the project's own macros, docs and groups, `refused` the reasons for models
+    without compiled SQL. `manifest` is the one that dbt parsed; pure functions use neither it nor
+    the project.
     """
 
     nodes: Mapping[str, Node]
     exposures: Mapping[str, Node]
     macros: Mapping[str, str]
     files: frozenset[str] = frozenset()
+    refused: Mapping[str, str] = field(default_factory=dict)
     manifest: Manifest = None  # type: ignore[assignment]  # of a project that is not built
     project: Project = None  # type: ignore[assignment]  # likewise
+
+    @property
+    def root(self) -> Path:
+        """Return the folder of the project."""
+        return self.project.root if self.project else Path()
 
     def table(self, key: str) -> str:
         """Return the qualified name of a node's table in production."""
@@ -46,15 +58,28 @@ class Side:
 
 
 def read_sides(project: Project, base_project: Project) -> tuple[Side, Side]:
-    """Return the base and the head. Raises UserError if one of the two does not parse."""
-    head = _read(project)
+    """Return the base and the head.
+
+    Raises UserError if the base does not parse, or neither does, and HeadRefused if only the head
+    does not.
+    """
+    refused: UserError | None = None
     try:
-        return _read(base_project), head
+        head = _read(project)
     except UserError as error:
+        refused = error
+    try:
+        base = _read(base_project)
+    except UserError as error:
+        if refused is not None:
+            raise refused from None  # not a fault of the branch
         raise UserError(
             "HW_REVIEW_BASE",
             f"the base does not parse, so there is nothing to compare: {error.text}",
         ) from None
+    if refused is not None:
+        raise HeadRefused(refused.text.removeprefix(NOT_READ))
+    return base, head
 
 
 def _read(project: Project) -> Side:
@@ -68,7 +93,7 @@ def _read(project: Project) -> Side:
     own = [*manifest.macros.values(), *manifest.docs.values(), *manifest.groups.values()]
     name = manifest.metadata.project_name
     files = {one.original_file_path for one in own if one.package_name == name}
-    return Side(nodes, found.exposures, macros, frozenset(files), as_parsed, project)
+    return Side(nodes, found.exposures, macros, frozenset(files), found.refused, as_parsed, project)
 
 
 def _with_content(node: Node, project: Project) -> Node:

@@ -34,21 +34,25 @@ def verdict(review: Review) -> Verdict:
         *(text for model in review.models for text in model.not_compared),
         *review.not_compared,
     ]
+    if review.does_not_parse:
+        return Verdict("broken", f"the project does not parse: {review.does_not_parse}")
     if not review.models:
         first, *others = [*rest, "no model changes"]
         return Verdict("unknown" if rest else "nothing", first, tuple(others))
     broken = list(_broken(review.models))
     rows, tables = list(_rows(review.models)), list(_tables(review.models))
+    left = list(_left(review.models))
     missing = list(_missing(review.models))
-    if sentences := [*broken, *rows, *tables]:
-        first, *others = [*sentences, *missing, *rest]
+    beside = [*_rounded(review.models), *_unproven(review.models)]
+    if sentences := [*broken, *rows, *tables, *left]:
+        first, *others = [*sentences, *missing, *rest, *beside]
         return Verdict("broken" if broken else "differs", first, tuple(others))
     same = _same(review.models)
     if missing or rest:
         compared = [same] if _compared(review.models) else []
-        first, *others = [*compared, *missing, *rest]
+        first, *others = [*compared, *missing, *rest, *beside]
         return Verdict("unknown", first, tuple(others))
-    return Verdict("same", same)
+    return Verdict("same", same, tuple(beside))
 
 
 def _fails(kind: str, model: ModelReview) -> bool:
@@ -68,12 +72,19 @@ def differing(model: ModelReview) -> int:
 def _broken(models: Sequence[ModelReview]) -> Iterator[str]:
     if names := _names(models, partial(_fails, "maintenance")):
         yield f"a strict model is not maintained incrementally: {listed(names)}"
-    for kind, what in (("contract", "contract"), ("property", "policy")):
-        if names := _names(models, partial(_fails, kind)):
-            plural = (
-                what if len(names) == 1 else {"contract": "contracts", "policy": "policies"}[what]
-            )
-            yield f"breaks the {plural} of {listed(names)}"
+    if names := _names(models, partial(_fails, "build")):
+        yield f"{listed(names)} {'does' if len(names) == 1 else 'do'} not build"
+    for kind, what, plural in (
+        ("contract", "contract", "contracts"),
+        ("property", "policy", "policies"),
+    ):
+        some = [model for model in models if _fails(kind, model)]
+        if len(some) == 1:
+            texts = list(dict.fromkeys(one.text for one in failing(some[0], kind)))
+            more = f" and {len(texts) - 1:,} more" if texts[1:] else ""
+            yield f"breaks the {what} of {some[0].table}: {texts[0]}{more}"
+        elif some:
+            yield f"breaks the {plural} of {listed([model.table for model in some])}"
     for model in models:
         if model.stays and model.stays.differing:
             yield (
@@ -107,7 +118,9 @@ def _changes(models: Sequence[ModelReview]) -> str:
         sum(n) for n in zip(*((d.added, d.removed) for d in differences), strict=True)
     )
     columns = sum(1 for model in models for one in model.columns if one.changed)
-    where = models[0].table if len(models) == 1 else number(len(models), "table")
+    # the edited ones first, since the others follow them
+    edited = sorted(models, key=lambda model: "upstream" in model.causes)
+    where = listed([model.table for model in edited])
     parts = []
     if changed:
         among = f"{number(columns, 'column')} of {where}" if columns else where
@@ -148,6 +161,31 @@ def _lacking(model: ModelReview, side: str) -> int:
 
 def _retyped(model: ModelReview) -> int:
     return sum(1 for one in model.columns if one.before and one.after and one.before != one.after)
+
+
+def _rounded(models: Sequence[ModelReview]) -> Iterator[str]:
+    """Yield a sentence for the rows that count as equal, and differ in their last digits."""
+    count = sum(one.difference.rounded for one in _compared(models) if one.difference)
+    if count:
+        verb = "differs" if count == 1 else "differ"
+        yield f"{number(count, 'row')} {verb} only in the last digits of floating-point numbers"
+
+
+def _unproven(models: Sequence[ModelReview]) -> Iterator[str]:
+    if names := [one.table for one in models if one.stays and one.stays.differing is None]:
+        yield f"the incremental path of {listed(names)} is not proven"
+
+
+def _left(models: Sequence[ModelReview]) -> Iterator[str]:
+    """Yield the models that leave incremental maintenance without a failure of the review."""
+    names = _names(models, lambda model: any(_leaves(one) for one in model.findings))
+    if names:
+        verb = "leaves" if len(names) == 1 else "leave"
+        yield f"{listed(names)} {verb} incremental maintenance"
+
+
+def _leaves(finding: Finding) -> bool:
+    return finding.kind == "maintenance" and not finding.fails
 
 
 def _missing(models: Sequence[ModelReview]) -> Iterator[str]:

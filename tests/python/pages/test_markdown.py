@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -115,6 +116,56 @@ def test_nothing_invisible_is_left_in_a_value() -> None:
     assert clean("日本 שלום ä 🎉") == "日本 שלום ä 🎉"
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "shown"),
+    [
+        ("delivered", "delivered ", ("delivered", "delivered␣")),
+        ("a b", "a\u00a0b", ("a␣b", "a\\u00a0b")),
+        ("caf\u00e9", "cafe\u0301", ("caf\\u00e9", "cafe\\u0301")),
+        ("a  b", "a b", ("a␣␣b", "a␣b")),
+        ("Zoë", "Zoe", ("Zoë", "Zoe")),
+        ("", " ", ("", "␣")),
+        ("x" * 150 + "1 end", "x" * 150 + "2", ("x" * 40 + "1 end", "x" * 40 + "2")),
+    ],
+)
+def test_a_difference_can_be_seen(before: str, after: str, shown: tuple[str, str]) -> None:
+    example = Example("changed", {"id": "1"}, {"v": before}, {"v": after}, {"v": 7})
+    difference = Difference(9, 9, 0, 0, 1, True, "all", (example,))
+    (row,) = [
+        Tags(token.content).texts
+        for token in PARSER.parse(render(review(model(difference=difference))))
+        if token.type == "html_block" and "changed" in token.content
+    ]
+    values = [said for is_code, said in row if is_code]
+    assert values[-4:] == ["v", shown[0], "v", shown[1]] or (values[-3:], shown[0]) == (
+        ["v", "v", shown[1]],
+        "",
+    )
+    left_out = 7 + (110 if len(before) > 120 else 0)
+    assert sum(f"after {left_out} equal characters" in said for _, said in row) == 2
+
+
+def test_numbers_of_a_table_that_shrinks_add_up() -> None:
+    shrinks = model(difference=Difference(14_282, 503, 169, 13_948, 154, True, rounded=2))
+    text = render(review(shrinks))
+    assert (
+        "</code>: 169 added, 13,948 removed, 154 changed; 14,282 rows before, 503 after</summary>"
+        in text
+    )
+    assert (
+        "- 2 rows differ only in the last digits of floating-point numbers: not counted\n" in text
+    )
+
+
+def test_one_problem_of_many_models_is_said_once() -> None:
+    problem = Finding("test", "no table t", True, "models/a.sql")
+    models = [model(name, findings=(replace(problem, place=f"{name}.sql"),)) for name in "abcdefg"]
+    lines = [line for line in render(review(*models)).splitlines() if "no table t" in line]
+    assert lines == [
+        "- **test** `gold.a`, `gold.b`, `gold.c`, `gold.d`, `gold.e` and 2 more: `no table t`"
+    ]
+
+
 @settings(max_examples=8, deadline=None)
 @given(
     models=st.integers(0, 80),
@@ -165,7 +216,11 @@ def test_what_is_cut_is_said_with_the_place_where_it_is() -> None:
 def test_the_usual_comment() -> None:
     text = render(usual())
     lines = text.splitlines()
-    assert lines[:2] == [MARK, "## ❌ breaks the contract of `gold.account_daily_spend`"]
+    assert lines[:2] == [
+        MARK,
+        "## ❌ breaks the contract of `gold.account_daily_spend`: `amount_eur` is `decimal(38,2)`, "
+        "and the contract says `decimal(38,6)`",
+    ]
     table = [line for line in lines if line.startswith("|")]
     assert table == [
         "| model | changed | rows | added | removed | changed rows | columns | one-off |",
@@ -201,6 +256,5 @@ def test_two_hundred_models_are_in_the_table() -> None:
 def test_an_empty_review_is_one_line() -> None:
     assert render(Review(usual().base, usual().head, ())) == (
         f"{MARK}\n## ✅ no model changes\n\n"
-        "`fx-rounding` `4be21c07aa` against `main` `09515e3f2b` · 0 models · the same inputs on "
-        "both sides · 0.0 s\n\n"
+        "`fx-rounding` `4be21c07aa` against `main` `09515e3f2b` · 0 models · 0.0 s\n\n"
     )

@@ -83,7 +83,51 @@ CASES: list[tuple[str, list[ModelReview], Verdict]] = [
     (
         "several tables",
         [differs("a", changed=1), differs("b", changed=2), model("c")],
-        Verdict("differs", "3 rows change in 4 columns of 2 tables"),
+        Verdict("differs", "3 rows change in 4 columns of gold.a and gold.b"),
+    ),
+    (
+        "the edited model before those downstream",
+        [
+            model(
+                name,
+                causes=("text",) if name == "c" else ("upstream",),
+                difference=Difference(9, 9, 0, 0, 1, True),
+            )
+            for name in "abcd"
+        ],
+        Verdict("differs", "4 rows change in gold.c, gold.a and 2 more"),
+    ),
+    (
+        "last digits of sums",
+        [model(difference=Difference(60, 60, 0, 0, 0, True, rounded=31))],
+        Verdict(
+            "same",
+            "refactoring: 0 of 60 rows differ",
+            ("31 rows differ only in the last digits of floating-point numbers",),
+        ),
+    ),
+    (
+        "a model that does not build",
+        [model(difference=None, why_not="…", findings=(Finding("build", "no column a", True),))],
+        Verdict(
+            "broken",
+            "gold.sessions does not build",
+            ("the rows of gold.sessions could not be compared",),
+        ),
+    ),
+    (
+        "a model that leaves incremental maintenance",
+        [model(findings=(Finding("maintenance", "leaves incremental maintenance: …", False),))],
+        Verdict("differs", "gold.sessions leaves incremental maintenance"),
+    ),
+    (
+        "an incremental path that was not tried",
+        [model(stays=Stays("not tried: it has no inputs", None))],
+        Verdict(
+            "same",
+            "refactoring: 0 of 329 rows differ",
+            ("the incremental path of gold.sessions is not proven",),
+        ),
     ),
     (
         "a sample",
@@ -100,7 +144,7 @@ CASES: list[tuple[str, list[ModelReview], Verdict]] = [
         [differs(changed=312), model("b", findings=(CONTRACT, CONTRACT))],
         Verdict(
             "broken",
-            "breaks the contract of gold.b",
+            "breaks the contract of gold.b: amount is double",
             ("312 rows change in 2 columns of gold.sessions",),
         ),
     ),
@@ -112,7 +156,7 @@ CASES: list[tuple[str, list[ModelReview], Verdict]] = [
     (
         "policy",
         [model(findings=(Finding("property", "no owner", True),))],
-        Verdict("broken", "breaks the policy of gold.sessions"),
+        Verdict("broken", "breaks the policy of gold.sessions: no owner"),
     ),
     (
         "proof",
@@ -205,6 +249,13 @@ def test_only_what_is_broken_fails() -> None:
         "broken": True,
         "unknown": False,
     }
+
+
+def test_a_project_that_does_not_parse_has_this_one_line() -> None:
+    reason = "models/a.yml: a value is missing"
+    assert verdict(review(does_not_parse=reason)) == Verdict(
+        "broken", f"the project does not parse: {reason}"
+    )
 
 
 def test_changes_outside_of_tables_take_the_green_sign_away() -> None:

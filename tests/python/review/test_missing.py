@@ -61,6 +61,33 @@ def test_hooks_that_differ_are_said(repository: Shop, tmp_path: Path) -> None:
     )
 
 
+def test_a_branch_that_does_not_parse_has_its_comment(repository: Shop, tmp_path: Path) -> None:
+    repository.branch("broken", {ORDERS: "select * from {{ ref('nothing') }}"})
+    code, said = review(repository, tmp_path / "out")
+    reason = (
+        "the project does not parse: Compilation Error Model 'model.headwaters.orders' "
+        "(models/silver/orders.sql) depends on a node named 'nothing' which was not found"
+    )
+    assert (code, said[0]) == (1, reason)
+    comment = (tmp_path / "out" / "review.md").read_text()
+    assert "## ❌ the project does not parse: Compilation Error" in comment
+    assert str(tmp_path) not in comment
+
+
+def test_the_time_and_the_id_of_a_run_are_no_differences(repository: Shop, tmp_path: Path) -> None:
+    audited = "select 1 as id, '{{ invocation_id }}' as run, '{{ run_started_at }}' as started"
+    repository.commit({PLAIN: audited}, "audit columns")
+    repository.branch("described", {OF_ORDERS: DESCRIBED})
+    code, said = review(repository, tmp_path / "out")
+    assert (code, said[:2]) == (
+        0,
+        [
+            "no row was computed: what changed does not reach the rows",
+            "nowhere_silver.orders (properties): not compared",
+        ],
+    )
+
+
 def test_a_full_disk_ends_the_comparison_and_the_rest_is_said(
     repository: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

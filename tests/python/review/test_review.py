@@ -106,6 +106,7 @@ def test_a_change_of_rows_is_shown_and_production_is_left_alone(
             "key": {"id": "3"},
             "before": {"twice": "60"},
             "after": {"twice": "0"},
+            "skipped": {},
         }
     ]
     assert {column["name"]: column["changed"] for column in orders["columns"]} == {

@@ -174,7 +174,7 @@ def test_a_merge_that_was_not_finished(shop: Shop, reviewed: Reviewed) -> None:
     shop.branch("conflict", {ORDERS: ("where amount > 0", marks)})
     code, found = reviewed("orders", "totals", clean=True)
     ((kind, text, fails),) = findings(found)["orders"]
-    assert (code, kind, fails) == (1, "test", True)
+    assert (code, kind, fails) == (1, "build", True)
     assert text.startswith("does not build: [")
     assert counted(found)["totals"][1].startswith("the branch does not build it: ")
 

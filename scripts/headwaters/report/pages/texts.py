@@ -31,8 +31,45 @@ def _shown(character: str, keep: str) -> str:
         return character
     if character in "\n\r\t":
         return {"\n": "\\n", "\r": "\\r", "\t": "\\t"}[character]
+    return _escaped(character)
+
+
+def _escaped(character: str) -> str:
     number = ord(character)
     return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+
+def cut_before(value: str, other: str | None, limit: int, shown: int = 40) -> int:
+    """Return how many characters to leave out of two values, so that `limit` show a difference.
+
+    Both values begin with them; `shown` equal characters are left.
+    """
+    if other is None or value == other:
+        return 0
+    shortest = min(len(value), len(other))
+    equal = next((i for i in range(shortest) if value[i] != other[i]), shortest)
+    return equal - shown if equal >= limit - shown else 0
+
+
+def marked(value: str, other: str | None) -> str:
+    """Return a value with marks for what a reader cannot see of its difference from another one.
+
+    Blanks at its ends are `␣`, and blanks of other kinds are escaped. If both values look the same,
+    every blank is marked and every character beyond ASCII escaped.
+    """
+    bare = value.strip(" ")
+    head = len(value) - len(value.lstrip(" ")) if bare else 0
+    shown = "".join(
+        _escaped(one) if unicodedata.category(one) == "Zs" and one != " " else one for one in bare
+    )
+    if other is not None and value != other and _look(value) == _look(other):
+        shown = "".join(one if one.isascii() else _escaped(one) for one in bare).replace(" ", "␣")
+    return f"{'␣' * head}{shown}{'␣' * (len(value) - len(bare) - head)}"
+
+
+def _look(value: str) -> str:
+    """Return the text that a reader sees: composed characters, and single blanks."""
+    return " ".join(unicodedata.normalize("NFKC", value).split())
 
 
 def number(count: int | float, unit: str, units: str | None = None) -> str:
