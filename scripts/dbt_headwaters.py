@@ -14,10 +14,11 @@ from dbt.plugins.contracts import PluginArtifacts
 from dbt.plugins.manager import dbtPlugin
 from dbt_common.exceptions import CompilationError
 
-from headwaters.platform.dbt_compat import as_hook
+from headwaters.platform.dbt_compat import as_hook, explain_unknown_names
 from headwaters.platform.problems import Problem
 from headwaters.streams import declared_tables
 from headwaters.tables import checks
+from headwaters.tables.unknown_names import explained
 
 
 def every_problem(manifest: Manifest) -> Iterator[Problem]:
@@ -39,3 +40,4 @@ class Headwaters(dbtPlugin):
 
 
 plugins = [Headwaters]
+explain_unknown_names(explained)

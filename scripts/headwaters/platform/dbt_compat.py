@@ -13,8 +13,9 @@ from contextlib import contextmanager
 from copy import copy, deepcopy
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from dbt.artifacts.resources.v1.config import ContractConfig
 from dbt.artifacts.resources.v1.model import ModelConfig
@@ -25,11 +26,12 @@ from dbt.config.profile import Profile, read_profile
 from dbt.config.project import load_raw_project
 from dbt.config.renderer import ProfileRenderer
 from dbt.contracts.graph import unparsed
+from dbt.exceptions import TargetNotFoundError
 from dbt_common.clients.jinja import get_environment
 from dbt_common.context import set_invocation_context
 from dbt_common.contracts.config.base import BaseConfig
 from dbt_common.dataclass_schema import ValidationError
-from dbt_common.exceptions import DbtBaseException
+from dbt_common.exceptions import CompilationError, DbtBaseException
 from jinja2 import Environment
 
 if TYPE_CHECKING:
@@ -47,6 +49,15 @@ def text_of_error(error: BaseException) -> str:
     """Return the text of a profile's error in one line."""
     text = error.message if isinstance(error, ValidationError) else str(error)
     return " ".join(text.split())
+
+
+@dataclass(frozen=True)
+class UnknownName:
+    """A name in the `ref` or `source` of a file of the project, that nothing has."""
+
+    file: str
+    kind: Literal["ref", "source"]
+    name: str
 
 
 @dataclass(frozen=True)
@@ -125,6 +136,30 @@ def as_hook(method: _Method) -> _Method:
     """Mark a method of a plugin as a hook; otherwise dbt puts its name before its errors."""
     setattr(method, "is_dbt_hook", True)  # noqa: B010 - mypy knows no such field
     return method
+
+
+def explain_unknown_names(explain: Callable[[Manifest, UnknownName], str | None]) -> None:
+    """Let an unknown `ref()` or `source()` have another message; dbt has no hook for it."""
+    from dbt.parser import manifest as parser  # slow to import
+
+    for name in ("_process_refs", "_process_sources_for_node"):
+        setattr(parser, name, _explaining(getattr(parser, name), explain))
+
+
+def _explaining(process: Callable[..., None], explain: Callable[..., str | None]) -> Any:
+    @wraps(process)
+    def explaining(manifest: Manifest, project: str, node: Any, *more: Any) -> None:
+        try:
+            process(manifest, project, node, *more)
+        except TargetNotFoundError as error:
+            kind: Literal["ref", "source"] = "source" if error.target_kind == "source" else "ref"
+            name = UnknownName(node.original_file_path, kind, error.target_name)
+            text = None if error.disabled or error.target_package else explain(manifest, name)
+            if text is None:
+                raise
+            raise CompilationError(text) from None
+
+    return explaining
 
 
 def config_fields(kind: str) -> frozenset[str]:
