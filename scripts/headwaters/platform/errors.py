@@ -56,16 +56,6 @@ def quiet() -> None:
     logging.getLogger().addFilter(lambda record: "py4j" not in record.pathname)
 
 
-def server_ended() -> WorkError:
-    """Return the error of a Spark server that no longer answers."""
-    return WorkError(
-        "HW_SPARK_ENDED",
-        "the Spark server no longer answers: see its log, and whether the system ran out of memory."
-        " Start it again: `headwaters engine start` does it for a lake, and a cluster has its own "
-        "command. The next run resumes",
-    )
-
-
 def java_ended() -> WorkError | None:
     """Return how the Java of this process's embedded Spark ended, or None if it runs.
 

@@ -61,6 +61,8 @@ def release(lake: Path) -> None:
 def _advice(holder: str) -> str:
     if holder.startswith("headwaters engine"):
         return "use it with --target engine, or end it with `headwaters engine stop`"
+    if holder.startswith("headwaters cluster"):
+        return "use it with --target cluster, or end it with `headwaters cluster stop`"
     return (
         "wait until it has ended, or share one Spark (`headwaters engine start`, --target engine)"
     )

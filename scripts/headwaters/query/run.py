@@ -12,15 +12,16 @@ import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from dbt.adapters.headwaters.session import OF_THIS_LAKE, shared_session
+from dbt.adapters.headwaters.session import OF_THIS_LAKE, OWN, server_ended, shared_session
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from headwaters.platform import engine
-from headwaters.platform.errors import UserError, WorkError, java_ended, server_ended
+from headwaters.platform.errors import UserError, WorkError, java_ended
 from headwaters.platform.manifest import parse
 from headwaters.platform.names import did_you_mean
 from headwaters.platform.project import Project
@@ -96,6 +97,7 @@ class _Shell:
 
     spark: SparkSession
     declared: DeclaredTables
+    lake: Path
 
     def each(self, statements: list[str], options: QueryOptions) -> None:
         """Run statements in order, and print their rows."""
@@ -115,7 +117,7 @@ class _Shell:
             if ended := java_ended():
                 raise ended from None
             if is_unavailable(error):
-                raise server_ended() from None
+                raise server_ended(self.lake) from None
             text = one_line(error)
             mistake = explained(str(error), statement, SqlText("", statement, statement)) or ""
             line = mistake.partition("] ")[2] or text  # the code of a typed statement is HW_SQL
@@ -147,7 +149,7 @@ def _opened(project: Project) -> Iterator[_Shell]:
     is_embedded = "spark.remote" not in settings
     if is_embedded and engine.find(project.lake):
         settings, is_embedded = {"spark.remote": OF_THIS_LAKE}, False
-    is_own = is_embedded or settings["spark.remote"] == OF_THIS_LAKE
+    is_own = is_embedded or settings["spark.remote"] in OWN
     if is_embedded:
         typer.echo("starting Spark; `headwaters engine start` keeps one running", err=True)
     with contextlib.chdir(project.root), ThreadPoolExecutor(1) as beside:
@@ -156,7 +158,7 @@ def _opened(project: Project) -> Iterator[_Shell]:
         declared = parsing.result()
         if is_own:
             _adopt(spark, project, declared.contracts)
-        yield _Shell(spark, declared)
+        yield _Shell(spark, declared, credentials.folder)
 
 
 def _declared(project: Project) -> DeclaredTables:

@@ -36,10 +36,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField
 
-from headwaters.platform import engine, hive_metastore, metastore, object_store
+from headwaters.platform import cluster, engine, hive_metastore, metastore, object_store
 from headwaters.platform import lake as lakes
 from headwaters.platform.delta_version import CONFLICT, CONFLICT_WITH_MAINTENANCE
-from headwaters.platform.errors import UserError, WorkError, java_ended, quiet, server_ended
+from headwaters.platform.engine import Engine
+from headwaters.platform.errors import UserError, WorkError, java_ended, quiet
 from headwaters.platform.spark_driver import driver_settings
 from headwaters.platform.spark_errors import is_unavailable, one_line
 from headwaters.platform.spark_mistakes import explained
@@ -53,6 +54,11 @@ _sessions: dict[str | None, Any] = {}
 
 # The `spark.remote` of the target `engine`, unless the environment names another one.
 OF_THIS_LAKE = "the engine of this lake"
+# Each `spark.remote` that is a server of the lake, with its name and the function that finds it.
+OWN: dict[str, tuple[str, Callable[[Path], Engine | None]]] = {
+    OF_THIS_LAKE: ("engine", engine.find),
+    cluster.OF_THIS_LAKE: ("cluster", cluster.find),
+}
 
 # Retries of a call to a server on this machine: 17 seconds. Spark's client retries for 10 minutes.
 RETRIES = 5
@@ -211,7 +217,7 @@ def short_errors(kind: type[Exception], lake: Path, sql: str = "") -> Iterator[N
         if is_unavailable(error):
             for spark in _sessions.values():
                 _try_again(spark, 0)  # PySpark says goodbye when the process ends
-            raise kind(str(server_ended())) from None
+            raise kind(str(server_ended(lake))) from None
         mistake = current.sql and explained(str(error), sql, current.sql)
         raise kind(f"{mistake or one_line(error)}\n(more in {_log(lake)})") from None
 
@@ -222,15 +228,16 @@ def session_of(sessions: dict[str | None, Any], settings: Mapping[str, str], lak
     Raise WorkError or UserError in one line if no session is available.
     """
     remote = settings.get("spark.remote")
-    own = remote is None or remote == OF_THIS_LAKE
+    own = remote is None or remote in OWN
     if own:
         lakes.enter(lake)
-    if remote == OF_THIS_LAKE:
-        running = engine.find(lake)
+    if remote in OWN:
+        what, find = OWN[remote]
+        running = find(lake)
         if running is None:
             raise WorkError(
                 "HW_NO_SPARK",
-                "no engine runs on this lake: start one with `headwaters engine start`",
+                f"no {what} runs on this lake: start one with `headwaters {what} start`",
             )
         remote = running.remote
         settings = {**settings, "spark.remote": remote}
@@ -241,7 +248,8 @@ def session_of(sessions: dict[str | None, Any], settings: Mapping[str, str], lak
         raise WorkError(
             "HW_ENVIRONMENT",
             "--target cluster needs the address of its Spark Connect server: "
-            "HEADWATERS_CLUSTER=sc://host:15002 in the environment",
+            "HEADWATERS_CLUSTER=sc://host:15002 in the environment, or unset for the cluster of "
+            "this lake",
         )
     if remote is not None and not engine.answers(remote):
         raise WorkError("HW_NO_SPARK", f"no Spark listens at {remote.split(';')[0]}")
@@ -267,7 +275,7 @@ def session_of(sessions: dict[str | None, Any], settings: Mapping[str, str], lak
     except Exception as error:
         if is_unavailable(error):
             _try_again(spark, 0)  # PySpark says goodbye when the process ends
-            raise server_ended() from None
+            raise cluster.ended(remote, lake) from None
         raise WorkError(
             "HW_SPARK_START", f"Spark does not start: {one_line(error)}\n(more in {_log(lake)})"
         ) from None
@@ -287,6 +295,11 @@ def session_of(sessions: dict[str | None, Any], settings: Mapping[str, str], lak
         object_store.check_server(spark.conf.get, remote.split(";")[0])
     sessions[remote] = spark
     return spark
+
+
+def server_ended(lake: Path) -> WorkError:
+    """Return the error of the Spark server of this process, which no longer answers."""
+    return cluster.ended(next((remote for remote in _sessions if remote), None), lake)
 
 
 def _try_again(spark: Any, times: int) -> None:
