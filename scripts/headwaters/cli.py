@@ -114,10 +114,13 @@ def _words(options: list[str] | None) -> list[str]:
 app.command()(dev.setup)
 app.command()(demo.land)
 app.command()(demo.summary)
+app.add_typer(dev.cluster_app, name="cluster")
 app.add_typer(dev.engine_app, name="engine")
 app.add_typer(dev.kafka_app, name="kafka")
 app.add_typer(dev.metastore_app, name="metastore")
+app.add_typer(dev.platform_app, name="platform")
 app.add_typer(dev.postgres_app, name="postgres")
+app.add_typer(dev.trino_app, name="trino")
 app.add_typer(demo.simulate_app, name="simulate")
 
 

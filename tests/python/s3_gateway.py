@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import http.client
 import os
-import shutil
 import socket
 import subprocess
 import threading
@@ -23,28 +22,19 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from headwaters.platform.jars import cache_folder
+from headwaters.devkit.objects import BUCKET, REGION, command, program
+from headwaters.platform.errors import UserError
 from headwaters.platform.servers import listens
 
-VERSION = "v1.8.0"
-PACKAGE = f"github.com/versity/versitygw/cmd/versitygw@{VERSION}"
-ACCESS, SECRET, REGION = "tester", "not-a-secret", "us-east-1"
-BUCKET = "lake"
+ACCESS, SECRET = "tester", "not-a-secret"
 
 
 def gateway_program() -> Path:
     """Return the gateway's program, built if needed. Skip the test without Go."""
-    program = cache_folder() / f"versitygw-{VERSION}" / "versitygw"
-    if not program.is_file():
-        go = shutil.which("go")
-        if go is None:
-            pytest.skip(f"go is not on PATH: `go install {PACKAGE}` builds the S3 gateway")
-        variables = {**os.environ, "GOBIN": str(program.parent)}
-        built = subprocess.run(
-            [go, "install", PACKAGE], env=variables, capture_output=True, text=True, check=False
-        )
-        assert built.returncode == 0, built.stderr
-    return program
+    try:
+        return program(print)
+    except UserError as error:
+        pytest.skip(str(error))
 
 
 @dataclass(frozen=True)
@@ -101,13 +91,10 @@ def running_gateway(folder: Path) -> Iterator[Gateway]:
         "ROOT_SECRET_ACCESS_KEY": SECRET,
         "VGW_REGION": REGION,
     }
-    command = [
-        *(str(gateway_program()), "--port", f"127.0.0.1:{gateway.port}", "--quiet"),
-        *("posix", str(folder)),
-    ]
+    started = command(gateway_program(), gateway.port, folder)
     log = folder.with_name(f"{folder.name}.log")
     with log.open("wb") as output:
-        process = subprocess.Popen(command, env=variables, stdout=output, stderr=output)
+        process = subprocess.Popen(started, env=variables, stdout=output, stderr=output)
         try:
             until = time.monotonic() + 60
             while not listens(gateway.port):

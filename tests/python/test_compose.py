@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from s3_gateway import VERSION
 from typer.main import get_command
 
 from headwaters.cli import app, serve
 from headwaters.devkit.broker import _properties
+from headwaters.devkit.objects import VERSION
 from headwaters.platform.postgres import DATABASE, USER, VARIABLE
 from headwaters.platform.spark_version import JAVA_PROVEN
 

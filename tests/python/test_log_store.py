@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from log_store import build
 from py4j.protocol import Py4JJavaError
-from s3_gateway import BUCKET, Faults, Gateway, free_port, running_gateway, running_proxy, times
+from s3_gateway import Faults, Gateway, free_port, running_gateway, running_proxy, times
 
+from headwaters.devkit.objects import BUCKET
 from headwaters.platform.errors import CodedError
 from headwaters.platform.java_gateway import java_gateway
 from headwaters.platform.object_store import LOG_STORE, LOG_STORE_JAR, jars

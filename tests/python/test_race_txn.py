@@ -18,7 +18,9 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction, write_deltalake
 from deltalake.schema import PrimitiveType
 from processes import ROOT, environment
-from s3_gateway import BUCKET, Gateway, running_gateway
+from s3_gateway import Gateway, running_gateway
+
+from headwaters.devkit.objects import BUCKET
 
 pytestmark = pytest.mark.platform
 

@@ -1,20 +1,24 @@
-"""The commands of the development kit: set-up, the engine, Kafka, PostgreSQL, the metastore.
+"""The commands of the development kit: set-up, and the servers around the project.
 
 Commands import on demand, so that other commands do not wait for Spark and dbt.
 """
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, Literal
 
 import typer
 
 from headwaters.platform.options import ProfilesDir, Target, find_project
 
+cluster_app = typer.Typer(no_args_is_help=True, help="A Spark cluster on this machine.")
 engine_app = typer.Typer(no_args_is_help=True, help="One warm Spark for many (--target engine).")
 kafka_app = typer.Typer(no_args_is_help=True, help="A local Kafka broker.")
 metastore_app = typer.Typer(no_args_is_help=True, help="A Hive metastore in PostgreSQL.")
+platform_app = typer.Typer(no_args_is_help=True, help="All servers around the project, on S3.")
 postgres_app = typer.Typer(no_args_is_help=True, help="A local PostgreSQL.")
+trino_app = typer.Typer(no_args_is_help=True, help="Trino on the tables of the lake.")
 
 
 def setup(
@@ -63,6 +67,52 @@ def engine_status(target: Target = None, profiles_dir: ProfilesDir = None) -> No
     raise typer.Exit(0 if found else 1)
 
 
+@cluster_app.command("start")
+def cluster_start(
+    workers: Annotated[int, typer.Option(help="Workers, of one core each.")] = 2,
+    target: Target = None,
+    profiles_dir: ProfilesDir = None,
+) -> None:
+    """Start a master, workers and a Spark Connect server on this lake; wait until they are ready.
+
+    The Connect server has the settings of the target, and takes all cores but one.
+    """
+    from headwaters.devkit import cluster
+
+    said: list[str] = []
+
+    def say(line: str) -> None:
+        said.append(line)
+        typer.echo(line)
+
+    started = cluster.start(find_project(profiles_dir, target), say, workers)
+    if not said:
+        typer.echo(f"nothing to do: the cluster runs, with Spark Connect at {started.address}")
+
+
+@cluster_app.command("stop")
+def cluster_stop(target: Target = None, profiles_dir: ProfilesDir = None) -> None:
+    """Stop the processes of this lake's cluster."""
+    from headwaters.devkit import cluster
+
+    stopped = cluster.stop(find_project(profiles_dir, target).lake)
+    typer.echo(f"stopped {', '.join(reversed(stopped))}" if stopped else "no cluster runs here")
+
+
+@cluster_app.command("status")
+def cluster_status(target: Target = None, profiles_dir: ProfilesDir = None) -> None:
+    """Print a line for each process of this lake's cluster; exit code 1 unless all run."""
+    from headwaters.devkit import cluster
+
+    lake = find_project(profiles_dir, target).lake
+    lines, missing = cluster.status(lake), cluster.missing(lake)
+    for line in [*lines, *(f"{name} does not run" for name in missing if lines)]:
+        typer.echo(line)
+    if not lines:
+        typer.echo("no cluster runs here")
+    raise typer.Exit(1 if missing else 0)
+
+
 @kafka_app.command("start")
 def kafka_start(
     port: Annotated[int | None, typer.Option(help="Port on 127.0.0.1 (default: any).")] = None,
@@ -92,6 +142,79 @@ def kafka_status() -> None:
         f"Kafka at {found.servers}, process {found.pid}" if found else "no Kafka broker runs here"
     )
     raise typer.Exit(0 if found else 1)
+
+
+With = Annotated[
+    str | None, typer.Option("--with", help="Further servers, separated by commas: trino.")
+]
+
+
+@platform_app.command("start")
+def platform_start(
+    more: With = None, target: Target = None, profiles_dir: ProfilesDir = None
+) -> None:
+    """Start PostgreSQL, an S3 store, a metastore, a Spark cluster and Kafka; print their addresses.
+
+    The S3 store is built once by Go. The target's settings are those of the cluster's Spark.
+    """
+    from headwaters.devkit import services
+
+    project = find_project(profiles_dir, target)
+    chosen = services.selected(more)
+    if services.start(project, typer.echo, chosen):
+        file = services.file(services.home(project))
+        typer.echo(f"use it: `. {os.path.relpath(file)}`, then dbt build --target cluster")
+    else:
+        typer.echo("nothing to do: the platform runs")
+
+
+@platform_app.command("stop")
+def platform_stop(target: Target = None, profiles_dir: ProfilesDir = None) -> None:
+    """Stop the servers of the platform, the last started first; their data is kept."""
+    from headwaters.devkit import services
+
+    lake = services.home(find_project(profiles_dir, target))
+    names = []
+    for name in services.stop(lake, services.ALL):
+        typer.echo(f"{name} stopped")
+        names.append(name)
+    if not names:
+        typer.echo("no platform runs here")
+
+
+@platform_app.command("status")
+def platform_status(target: Target = None, profiles_dir: ProfilesDir = None) -> None:
+    """Print a line for each server of the platform; exit code 1 unless all run."""
+    from headwaters.devkit import services
+
+    lake = services.home(find_project(profiles_dir, target))
+    for service in services.ALL:
+        address = service.find(lake)
+        if address or service in services.SERVICES:
+            typer.echo(f"{service.name} {f'at {address}' if address else 'does not run'}")
+    raise typer.Exit(0 if all(service.find(lake) for service in services.SERVICES) else 1)
+
+
+@trino_app.command("config")
+def trino_config(
+    metastore: Annotated[
+        str | None, typer.Option(help="Address of the metastore service: thrift://host:9083.")
+    ] = None,
+    target: Target = None,
+    profiles_dir: ProfilesDir = None,
+) -> None:
+    """Print the catalog file of a Trino that reads and writes the tables of the lake.
+
+    Save it as etc/catalog/delta.properties. Without --metastore, it names the service of this lake.
+    The variables of AWS name the store, and Trino reads the keys from its own environment.
+    """
+    from headwaters.devkit import trino
+    from headwaters.platform import hive_metastore, object_store
+
+    project = find_project(profiles_dir, target)
+    store = object_store.hadoop_settings(project.credentials.server_side_parameters, os.environ)
+    address = metastore or hive_metastore.find("thrift", project.lake).address  # type: ignore[union-attr]
+    typer.echo(trino.text(trino.catalog(address, store)), nl=False)
 
 
 @postgres_app.command("start")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from headwaters.devkit.servers import end, starting
-from headwaters.platform import hive_metastore, processes
+from headwaters.platform import hive_metastore, object_store, processes
 from headwaters.platform import lake as lakes
 from headwaters.platform import metastore as locks
 from headwaters.platform.errors import UserError, WorkError
@@ -82,11 +82,17 @@ def check(project: Project) -> str:
     return hive_metastore.check(found or database(project))
 
 
-def serve(project: Project, port: int | None = None, patience: float = 90.0) -> Server:
+def serve(
+    project: Project,
+    port: int | None = None,
+    patience: float = 90.0,
+    warehouse: str | None = None,
+) -> Server:
     """Start the Thrift service of this lake on 127.0.0.1, or return the running one.
 
-    It has no authentication, so it listens on the loopback interface only. Raises an error in one
-    line if the database cannot be used, or if Java ends.
+    It has no authentication, so it listens on the loopback interface only. `warehouse` (default:
+    the target's) may be on S3. Raises an error in one line if the database cannot be used, or if
+    Java ends.
     """
     lake = project.lake
     lakes.enter(lake)
@@ -94,20 +100,25 @@ def serve(project: Project, port: int | None = None, patience: float = 90.0) -> 
         return running
     chosen = database(project)
     hive_metastore.check(chosen)
+    place = warehouse or str(project.warehouse)
+    jars = object_store.jars(lambda text: None) if object_store.is_named({"": place}) else []
     settings = chosen.settings() | {
-        "hive.metastore.warehouse.dir": str(project.warehouse),
+        "hive.metastore.warehouse.dir": place,
         "hive.warehouse.subdir.inherit.perms": "false",
         "fs.permissions.umask-mode": f"{lakes.umask():03o}",
         "datanucleus.connectionPool.maxPoolSize": "10",
         # a client waits no longer for a database that is away
         "hive.hmshandler.retry.attempts": "2",
     }
+    if jars:  # the service makes the folders of schemas, also those that Trino writes as s3://
+        settings |= object_store.addresses(os.environ)
+        settings["fs.s3.impl"] = "org.apache.hadoop.fs.s3a.S3AFileSystem"
     log = record(lake).with_name("service.log")
     log.parent.mkdir(parents=True, exist_ok=True)
     with (
         log.open("wb") as output,
         starting(
-            lambda free: java_command(["serve", str(free), *arguments(settings)]),
+            lambda free: java_command(["serve", str(free), *arguments(settings)], jars),
             "the metastore service",
             output,
             patience,
@@ -232,9 +243,9 @@ def arguments(settings: Mapping[str, str]) -> list[str]:
     return [f"{key}={value}" for key, value in settings.items()]
 
 
-def java_command(words: Sequence[str]) -> list[str]:
-    """Return the command of the tool, which Janino compiles."""
-    jars = f"{installed_pyspark()}/jars/*:{hive_metastore.driver()}"
+def java_command(words: Sequence[str], more: Sequence[Path] = ()) -> list[str]:
+    """Return the command of the tool, which Janino compiles, with `more` jars."""
+    jars = ":".join(map(str, [f"{installed_pyspark()}/jars/*", hive_metastore.driver(), *more]))
     options = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=WARN"]
     options.append(f"-Dderby.stream.error.file={os.devnull}")
     source = str(LOCKS / "java" / "MetastoreTool.java")

@@ -46,15 +46,15 @@ class Java:
     release: str
 
 
-def find_java() -> Java:
-    """Return JAVA_HOME's Java, or else the first on PATH.
+def find_java(variable: str = "JAVA_HOME") -> Java:
+    """Return the Java of JAVA_HOME, or of another variable; or else the first on PATH.
 
     Raises UserError if there is none, or one older than 17.
     """
-    home = os.environ.get("JAVA_HOME")
+    home = os.environ.get(variable)
     found = shutil.which(str(Path(home) / "bin" / "java") if home else "java")
     if found is None:
-        where = f"JAVA_HOME is {home}, but there is no bin/java in it" if home else "no Java found"
+        where = f"{variable} is {home}, but there is no bin/java in it" if home else "no Java found"
         raise UserError("HW_NO_JAVA", f"{where}: {INSTALL_JAVA}")
     asked = subprocess.run([found, "-version"], capture_output=True, text=True, check=False)
     version = re.search(r'version "((?:1\.)?(\d+)[^"]*)', asked.stderr)
@@ -244,7 +244,16 @@ def _fetch(module: Path, pyspark: Path, java: Java, into: Path) -> None:
                 "HW_ENVIRONMENT", f"HEADWATERS_IVY_SETTINGS is {mirror}, but there is no such file"
             )
         command += ["-settings", mirror]
-    command += ["-cache", str(_ivy_cache()), "-ivy", str(module), "-types", "jar", "bundle"]
+    command += [
+        "-cache",
+        str(_ivy_cache()),
+        "-ivy",
+        str(module),
+        "-types",
+        "jar",
+        "bundle",
+        "tar.gz",
+    ]
     command += ["-retrieve", f"{into}/[artifact]-[revision].[ext]", "-warn"]
     ran = processes.run(command)
     if ran.returncode:

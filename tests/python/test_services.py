@@ -1,0 +1,301 @@
+"""Test the platform: the order of its services, and by `make test-platform` all of them."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+from processes import environment
+from trino_client import differing, query
+
+from headwaters.devkit import services, trino
+from headwaters.devkit.objects import ObjectStore
+from headwaters.devkit.services import ALL, SERVICES, Service, exports, selected
+from headwaters.devkit.trino import catalog, files, new_java
+from headwaters.platform import cluster as clusters
+from headwaters.platform.cluster import Master
+from headwaters.platform.errors import UserError, WorkError
+from headwaters.platform.jars import Java
+from headwaters.platform.project import Project
+
+FILES = {
+    "dbt_project.yml": "name: shop\nversion: 1.0.0\nprofile: shop\n",
+    "profiles.yml": "shop:\n  target: dev\n  outputs:\n"
+    "    dev: {type: headwaters, schema: gold, threads: 1}\n"
+    "    cluster: {type: headwaters, schema: gold, threads: 2, server_side_parameters: "
+    "{spark.remote: the cluster of this lake}}\n",
+    "seeds/orders.csv": "id,customer,amount\n1,ann,10\n2,bob,30\n3,ann,20\n",
+    "models/totals.sql": "{{ config(materialized='incremental', incremental_strategy='auto') }}\n"
+    "select orders.customer, sum(orders.amount) as amount\n"
+    "from {{ ref('orders') }} as orders group by orders.customer\n",
+}
+
+
+def make(folder: Path) -> Path:
+    for name, text in FILES.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+class Parts:
+    """Services that only record their starts and stops."""
+
+    def __init__(self, *names: str) -> None:
+        """Make a service for each name."""
+        self.running: dict[str, str] = {}
+        self.done: list[str] = []
+        self.fails = ""
+        self.services = [self._service(name) for name in names]
+
+    def _service(self, name: str) -> Service:
+        def start(project: Project, say: Any) -> None:
+            if name == self.fails:
+                raise WorkError("HW_SERVER", f"{name} ended while it started")
+            self.done.append(f"start {name}")
+            self.running[name] = "here"
+
+        def stop(lake: Path) -> object:
+            self.done.append(f"stop {name}")
+            return self.running.pop(name, None)
+
+        return Service(name, lambda lake: self.running.get(name), start, stop)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Project]:
+    with mock.patch.dict(os.environ, environment(), clear=True):
+        yield Project(make(tmp_path))
+
+
+def test_services_start_in_order_stop_in_reverse_and_start_once(shop: Project) -> None:
+    parts = Parts("a", "b", "c")
+    lines: list[str] = []
+    assert services.start(shop, lines.append, parts.services)
+    assert lines == [f"{name} is ready at here (0 s)" for name in "abc"]
+    assert not services.start(shop, lines.append, parts.services)
+    assert lines[3:] == [f"{name} runs at here" for name in "abc"]
+    lake = services.home(shop)
+    del parts.running["b"]
+    assert list(services.stop(lake, parts.services)) == ["c", "a"]
+    assert parts.done == [f"start {x}" for x in "abc"] + [f"stop {x}" for x in "cba"]
+
+
+def test_a_failed_service_leaves_those_before_it_for_the_next_start(shop: Project) -> None:
+    parts = Parts("a", "b", "c")
+    lines: list[str] = []
+    parts.fails = "b"
+    with pytest.raises(WorkError, match="b ended while it started"):
+        services.start(shop, lines.append, parts.services)
+    parts.fails = ""
+    assert services.start(shop, lines.append, parts.services)
+    assert parts.done == ["start a", "start b", "start c"]
+    assert [line.split()[1] for line in lines] == ["is", "runs", "is", "is"]
+
+
+def test_the_platform_has_a_lake_of_its_own_which_its_variables_name(
+    shop: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services.start(shop, print, [])
+    lake = services.home(shop)
+    assert lake == shop.root / "lake" / "platform"
+    assert services.file(lake).read_text() == f"export HEADWATERS_LAKE={lake}\n"
+    assert stat.S_IMODE(services.file(lake).stat().st_mode) == 0o600
+    monkeypatch.setenv("HEADWATERS_LAKE", str(lake))
+    assert services.home(Project(shop.root)) == lake
+
+
+def test_further_services_are_named_once_and_after_the_others() -> None:
+    assert [one.name for one in ALL] == [
+        "PostgreSQL",
+        "S3",
+        "metastore",
+        "Spark",
+        "Kafka",
+        "Trino",
+    ]
+    assert selected(None) == list(SERVICES)
+    assert selected("trino, ") == list(ALL)
+    with pytest.raises(UserError, match="--with minio: there is trino"):
+        selected("trino,minio")
+
+
+def test_variables_are_quoted_for_a_shell() -> None:
+    assert exports({"A": "x y", "B": "it's"}) == "export A='x y'\nexport B='it'\"'\"'s'\n"
+
+
+def test_no_secret_is_in_the_text_of_a_server() -> None:
+    assert "hidden" not in repr(ObjectStore(1, 2, "key", "hidden")) + repr(
+        Master(1, 2, 3, "hidden")
+    )
+
+
+def test_a_catalog_of_trino_has_the_settings_that_make_it_right() -> None:
+    store = {"fs.s3a.endpoint": "http://127.0.0.1:9", "fs.s3a.path.style.access": "true"}
+    assert catalog("thrift://h:9083", store) == {
+        "connector.name": "delta_lake",
+        "hive.metastore": "thrift",
+        "hive.metastore.uri": "thrift://h:9083",
+        "fs.native-s3.enabled": "true",
+        "s3.region": "us-east-1",
+        "s3.exclusive-create": "true",
+        "delta.enable-non-concurrent-writes": "true",
+        "delta.metadata.cache-ttl": "0s",
+        "delta.metadata.live-files.cache-ttl": "0s",
+        "parquet.use-column-index": "false",
+        "s3.endpoint": "http://127.0.0.1:9",
+        "s3.path-style-access": "true",
+        "s3.aws-access-key": "${ENV:AWS_ACCESS_KEY_ID}",
+        "s3.aws-secret-key": "${ENV:AWS_SECRET_ACCESS_KEY}",
+    }
+    aws = catalog("thrift://h:9083", {"fs.s3a.endpoint.region": "eu-central-1"})
+    assert aws["s3.region"] == "eu-central-1"
+    assert not [name for name in aws if name.startswith("s3.aws") or name == "s3.endpoint"]
+
+
+def test_trino_listens_on_loopback_only(tmp_path: Path) -> None:
+    written = files(8443, tmp_path, "thrift://h:9083", {})
+    assert "http-server.http.port=8443\n" in written["config.properties"]
+    assert "node.bind-ip=127.0.0.1\n" in written["node.properties"]
+    assert sorted(written) == [
+        "catalog/delta.properties",
+        "config.properties",
+        "log.properties",
+        "node.properties",
+    ]
+
+
+def test_trino_without_a_new_java_is_one_line() -> None:
+    assert new_java(Java(Path("/j"), 25, "25.0.3")).major == 25
+    with pytest.raises(UserError) as caught:
+        new_java(Java(Path("/usr/bin/java"), 17, "17.0.15"))
+    assert str(caught.value) == (
+        "[HW_NO_JAVA] Trino 476 needs Java 24 or newer, and /usr/bin/java is Java 17: install "
+        "Java 25 beside it, and set HEADWATERS_TRINO_JAVA to its folder"
+    )
+
+
+# -- the platform --------------------------------------------------------------------------------
+
+FEATURES = [
+    "create schema if not exists feature",
+    "create table feature.plain using delta as select id, cast(id % 7 as int) as k, id / 8 as x, "
+    "cast(id as decimal(12, 3)) as d, concat('é', id) as s, date '2026-01-01' + cast(id as int) "
+    "as day, id % 2 = 0 as flag, array(id, id) as list from range(1000)",
+    "create table feature.deleted using delta tblproperties ('delta.enableDeletionVectors' = "
+    "'true') as select * from feature.plain",
+    "delete from feature.deleted where id % 5 = 0",
+    "update feature.deleted set s = 'changed' where id = 501",
+    "create table feature.widened using delta tblproperties ('delta.enableTypeWidening' = 'true') "
+    "as select cast(id as int) as id, concat('s', id) as name from range(100)",
+    "alter table feature.widened alter column id type bigint",
+    "insert into feature.widened values (5000000000, 's')",
+    "create table feature.mapped using delta tblproperties ('delta.columnMapping.mode' = 'name') "
+    "as select id, id * 2 as `two words` from range(100)",
+    "alter table feature.mapped rename column id to key",
+    "alter table feature.mapped drop column `two words`",
+    "create table feature.clustered (id bigint, k int) using delta cluster by (k)",
+    "insert into feature.clustered select id, cast(id % 10 as int) from range(1000)",
+    "optimize feature.clustered",
+    "create table feature.tracked using delta tblproperties ('delta.enableRowTracking' = 'true') "
+    "as select id from range(100)",
+    "update feature.tracked set id = -1 where id = 7",
+    "create table feature.times using delta as select timestamp_micros(id * 1234567) as at, "
+    "cast(timestamp_micros(id * 1234567) as timestamp_ntz) as local from range(1000)",
+]
+
+
+class Platform:
+    """A platform that runs, and commands that use it."""
+
+    def __init__(self, folder: Path, java: str) -> None:
+        """Make a project in the folder; Trino runs on `java`."""
+        self.folder, self.java = make(folder), java
+        self.lake = folder / "lake" / "platform"
+
+    def run(self, *words: str, code: int = 0) -> str:
+        """Run a command with the platform's variables, and return what it prints."""
+        program = "headwaters.cli" if words[0] == "headwaters" else "dbt.cli.main"
+        variables = environment(self.folder / "lake") | {"HEADWATERS_DRIVER_MEMORY": "1g"}
+        variables[trino.VARIABLE] = self.java
+        env = services.file(self.lake)
+        lines = env.read_text().splitlines() if env.exists() else []
+        for line in lines:
+            name, _, value = line.removeprefix("export ").partition("=")
+            variables[name] = value
+        ran = subprocess.run(
+            [sys.executable, "-m", program, *words[1:]],
+            cwd=self.folder,
+            env=variables,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ran.returncode == code, ran.stdout + ran.stderr
+        return ran.stdout
+
+    def spark(self) -> Any:
+        """Return a session on the cluster."""
+        from pyspark.sql import SparkSession
+
+        connect = clusters.find(self.lake)
+        assert connect
+        return SparkSession.builder.remote(connect.remote).create()
+
+
+@pytest.fixture(scope="module")
+def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
+    java = os.environ.get(trino.VARIABLE)
+    java = java or next(map(str, Path("/usr/lib/jvm").glob("temurin-25-*")), None)
+    if java is None:
+        pytest.skip(f"no Java 25 for Trino: set {trino.VARIABLE}")
+    started = Platform(tmp_path_factory.mktemp("platform"), java)
+    try:
+        yield started
+    finally:
+        list(services.stop(started.lake, ALL))
+
+
+@pytest.mark.platform
+def test_a_project_is_built_on_the_platform_and_read_by_trino(platform: Platform) -> None:
+    lines = platform.run("headwaters", "platform", "start", "--with", "trino").splitlines()
+    assert [line.split(" is ready at ")[0] for line in lines[:-1]] == [one.name for one in ALL]
+    assert lines[-1] == "use it: `. lake/platform/platform.env`, then dbt build --target cluster"
+    again = platform.run("headwaters", "platform", "start").splitlines()
+    assert again[-1] == "nothing to do: the platform runs"
+    assert "PASS=2" in platform.run("dbt", "build", "--target", "cluster")
+    assert "no changes" in platform.run("dbt", "run", "--target", "cluster")
+
+    spark, port = platform.spark(), trino.find(platform.lake)
+    assert port
+    for statement in FEATURES:
+        spark.sql(statement)
+    tables = [
+        f"{schema}.{row[1]}"
+        for schema in ("gold", "feature")
+        for row in spark.sql(f"show tables in {schema}").collect()
+    ]
+    assert len(tables) == 9
+    tables.remove("feature.widened")  # the widened column is missing in Trino
+    assert [row[0] for row in query(port.port, "show columns from feature.widened")] == ["name"]
+    assert {name: differing(spark, port.port, name) for name in tables} == {
+        name: {} for name in tables
+    }
+    found = query(port.port, "show session like 'delta.parquet_use_column_index'")
+    assert found[0][1] == "false"
+    details = spark.sql("describe detail gold.totals").collect()[0]
+    assert details["location"] == f"{services.WAREHOUSE}/gold.db/totals"
+    spark.stop()
+
+    assert platform.run("headwaters", "platform", "status").count(" at ") >= len(ALL)
+    stopped = platform.run("headwaters", "platform", "stop").splitlines()
+    assert stopped == [f"{one.name} stopped" for one in reversed(ALL)]
+    platform.run("headwaters", "platform", "status", code=1)
+    assert platform.run("headwaters", "platform", "stop") == "no platform runs here\n"

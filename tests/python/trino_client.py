@@ -1,0 +1,65 @@
+"""Query a Trino by its HTTP protocol, and compare its tables with Spark's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.request import Request, urlopen
+
+Row = tuple[Any, ...]
+
+# Expressions of equal values in Spark and in Trino, by the beginning of a type in Spark. Trino has
+# milliseconds of a timestamp, and writes floating-point numbers in another form.
+VALUES: Mapping[str, tuple[str, str]] = {
+    "double": ("cast(floor({0} * 1000) as bigint)",) * 2,
+    "float": ("cast(floor({0} * 1000) as bigint)",) * 2,
+    "timestamp_ntz": (
+        "timestampdiff(microsecond, timestamp_ntz '1970-01-01 00:00:00', {0})",
+        "date_diff('microsecond', timestamp '1970-01-01 00:00:00', {0})",
+    ),
+    "timestamp": ("unix_millis({0})", "cast(round(to_unixtime({0}) * 1000) as bigint)"),
+    "array": ("cast(size({0}) as bigint)", "cardinality({0})"),
+    "binary": ("crc32({0})", "crc32({0})"),
+    "": ("crc32(cast({0} as string))", "crc32(to_utf8(cast({0} as varchar)))"),
+}
+
+
+def query(port: int, statement: str) -> list[Row]:
+    """Run a statement, and return its rows. Raises RuntimeError with Trino's message."""
+    headers = {"X-Trino-User": "test", "X-Trino-Catalog": "delta"}
+    request = Request(f"http://127.0.0.1:{port}/v1/statement", statement.encode(), headers)
+    rows: list[Row] = []
+    while True:
+        with urlopen(request, timeout=300) as answer:
+            page = json.load(answer)
+        if "error" in page:
+            raise RuntimeError(f"{page['error']['errorName']}: {page['error']['message']}")
+        rows += map(tuple, page.get("data", ()))
+        if "nextUri" not in page:
+            return rows
+        request = Request(page["nextUri"], headers=headers)
+
+
+def checksums(columns: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return expressions of the checksum of each column, in Spark and in Trino."""
+    found = [("count(*)", "count(*)")]
+    for name, kind in columns:
+        spark, trino = next(both for start, both in VALUES.items() if kind.startswith(start))
+        spark, trino = spark.format(f"`{name}`"), trino.format(f'"{name}"')
+        found.append((f"sum(coalesce({spark}, -1))", f"sum(coalesce({trino}, -1))"))
+    return found
+
+
+def differing(spark: Any, port: int, table: str) -> dict[str, tuple[Any, Any]]:
+    """Return the count and the checksums of columns that differ, as Spark's and Trino's values."""
+    columns = [(field.name, field.dataType.simpleString()) for field in spark.table(table).schema]
+    both = checksums(columns)
+    ours = spark.sql(f"select {', '.join(one for one, _ in both)} from {table}").collect()[0]
+    (theirs,) = query(port, f"select {', '.join(one for _, one in both)} from {table}")
+    names = ["count", *(name for name, _ in columns)]
+    return {
+        name: (left, right)
+        for name, left, right in zip(names, ours, theirs, strict=True)
+        if left != right
+    }
