@@ -57,7 +57,7 @@ def test_the_object_store_is_the_one_of_the_tests() -> None:
 
 
 def _module() -> str:
-    return (ROOT / "conf" / "kafka-broker.xml").read_text()
+    return (ROOT / "scripts/headwaters/devkit/kafka-broker.xml").read_text()
 
 
 def test_the_broker_has_the_settings_of_the_one_of_development() -> None:

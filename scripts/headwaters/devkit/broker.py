@@ -35,7 +35,7 @@ def start(
     lakes.enter(project.lake)
     if running := find(project.lake):
         return running
-    jars = broker_jars(project)
+    jars = broker_jars()
     folder = project.lake / "kafka"
     folder.mkdir(parents=True, exist_ok=True)
     before = Broker.last(record(project.lake))
@@ -102,8 +102,8 @@ def _properties(data: Path, port: int, controller: int, more: Mapping[str, str])
     return "".join(f"{key}={value}\n" for key, value in settings.items())
 
 
-def broker_jars(project: Project) -> Path:
+def broker_jars() -> Path:
     """Return the broker's jars, downloaded once for all checkouts; not on Spark's class path."""
-    jars = CachedJars(project.root / "conf" / "kafka-broker")
+    jars = CachedJars(Path(__file__).with_name("kafka-broker"))
     jars.fetch()
     return jars.folder

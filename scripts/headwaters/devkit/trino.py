@@ -36,6 +36,7 @@ VARIABLE = "HEADWATERS_TRINO_JAVA"
 PLUGINS = ("delta-lake", "hive")
 CATALOG = "delta"
 MEMORY = "1500m"
+LOCK = Path(__file__).with_name("trino-server")
 
 
 def record(lake: Path) -> Path:
@@ -59,7 +60,7 @@ def start(project: Project, metastore: str, say: Say, patience: float = 300.0) -
     if running := find(lake):
         return running
     java = new_java(find_java(VARIABLE if os.environ.get(VARIABLE) else "JAVA_HOME"))
-    server = program(project.root / "conf" / "trino-server", say)
+    server = program(say)
     folder = record(lake).parent
     before = Server.last(record(lake))
 
@@ -125,7 +126,7 @@ def new_java(java: Java) -> Java:
     return java
 
 
-def program(lock: Path, say: Say) -> Path:
+def program(say: Say) -> Path:
     """Return the folder of the server, downloaded once for all checkouts.
 
     Only the plugins that read Delta tables are kept: 405 of 896 MB.
@@ -136,7 +137,7 @@ def program(lock: Path, say: Say) -> Path:
     say(f"fetching Trino {VERSION} (821 MB, once)")
     fetched = folder.with_name(f"{folder.name}.fetched")
     if not fetched.is_dir():
-        module, hashes = lock.with_suffix(".xml"), lock.with_suffix(".sha256")
+        module, hashes = LOCK.with_suffix(".xml"), LOCK.with_suffix(".sha256")
         fetch_locked(module, hashes, installed_pyspark(), find_java(), fetched)
     part = folder.with_name(f"{folder.name}.part")
     shutil.rmtree(part, ignore_errors=True)
