@@ -91,7 +91,7 @@ def run(bench: Bench) -> None:
                     rate = number / wall
         _latency(bench, _contract("edges_100", broker.servers), _bodies(100, 200), rate / 2)
     finally:
-        brokers.stop(project.lake)
+        brokers.stop(project.local)
 
 
 def _writer(contract: Contract, name: str) -> KafkaWriter:

@@ -51,7 +51,7 @@ def run(bench: Bench) -> None:
         whole = median(to_bronze)
     finally:
         spark.stop()
-    table = projects[-1].warehouse / "bronze.db" / "county_cases"
+    table = projects[-1].local / "warehouse" / "bronze.db" / "county_cases"
     state = snapshot(table)
     rows = state.rows if state else None
     bench.record("county_cases", "noop", floor.wall, floor.cpu, rows=rows)
@@ -60,9 +60,9 @@ def run(bench: Bench) -> None:
 
 
 def _noop(spark: Any, project: Project) -> None:
-    folder = project.lake / "landing" / "county_cases"
+    folder = project.local / "landing" / "county_cases"
     schema = spark.read.parquet(str(folder)).schema
     stream = spark.readStream.schema(schema).parquet(str(folder)).writeStream.format("noop")
-    checkpoint = str(project.lake / "noop")
+    checkpoint = str(project.local / "noop")
     query = stream.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
     query.awaitTermination()

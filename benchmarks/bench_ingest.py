@@ -104,7 +104,7 @@ def run(bench: Bench) -> None:
         _small_batches(bench, spark, project, broker.servers)
     finally:
         spark.stop()
-        brokers.stop(project.lake)
+        brokers.stop(project.local)
 
 
 def _case(
@@ -128,8 +128,8 @@ def _case(
 
     def to(frame: Any, name: str, form: str) -> Any:
         writer = frame.writeStream.format(form).trigger(availableNow=True)
-        writer = writer.option("checkpointLocation", str(project.lake / "checks" / name))
-        started = writer.start() if form == "noop" else writer.start(str(project.lake / name))
+        writer = writer.option("checkpointLocation", str(project.local / "checks" / name))
+        started = writer.start() if form == "noop" else writer.start(str(project.local / name))
         started.awaitTermination()
 
     def parsed() -> Any:
@@ -157,7 +157,7 @@ def _case(
     ):
         took = timed(work)
         table = tables.get(variant)
-        written = bytes_below(project.lake / table) if table else None
+        written = bytes_below(project.local / table) if table else None
         bench.record(case, variant, took.wall, took.cpu, rows=RECORDS, bytes_written=written)
         per_million = took.cpu / RECORDS * 1e6
         print(f"  {RECORDS / took.wall:,.0f} rows/s, {per_million:.1f} CPU s per million rows")
@@ -182,7 +182,7 @@ def _latency(bench: Bench, spark: Any, project: Project, servers: str, rate: flo
 
     def produce() -> None:
         send(servers, topic, paced())
-        checkpoint = Checkpoint(project.lake / "checkpoints" / topic)
+        checkpoint = Checkpoint(project.local / "checkpoints" / topic)
         while checkpoint.behind(kafka_client.ranges(servers, [topic])).number:
             time.sleep(0.2)
         os.kill(os.getpid(), signal.SIGTERM)  # as a user ends `headwaters ingest`
@@ -192,7 +192,7 @@ def _latency(bench: Bench, spark: Any, project: Project, servers: str, rate: flo
     ingest(project, [_contract(topic, topic, servers)], spark, trigger=0.5)
     producer.join()
     table = project.warehouse / "bronze.db" / topic
-    checkpoint = Checkpoint(project.lake / "checkpoints" / topic)
+    checkpoint = Checkpoint(project.local / "checkpoints" / topic)
     history = spark.sql(f"describe history delta.`{table}`").collect()
     times = {row["version"]: row["timestamp"] for row in history}
     commits = [
@@ -221,7 +221,7 @@ def _small_batches(bench: Bench, spark: Any, project: Project, servers: str) -> 
     topic, size, tenth = "bench_small", 200, BATCHES // 10
     make_topic(servers, topic, 1)
     contract = _contract(topic, topic, servers, size)
-    log = project.lake / "logs" / "ingest.jsonl"
+    log = project.local / "logs" / "ingest.jsonl"
     records = _records(0)
     case = f"{BATCHES} small batches"
 

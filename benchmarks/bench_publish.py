@@ -77,7 +77,7 @@ def run(bench: Bench) -> None:
                 bench.record(case, variant, wall, rows=rows)
                 print(f"  {rows / wall:,.0f} rows/s")
     finally:
-        databases.stop(project.lake)
+        databases.stop(project.local)
 
 
 def _measured(work: Callable[[], object]) -> float:

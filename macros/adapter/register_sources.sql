@@ -29,8 +29,10 @@
     {%- set described = run_query('describe schema ' ~ schema) -%}
     {%- set ns = namespace(location=none) -%}
     {%- for row in described.rows if row[0] == 'Location' -%}{%- set ns.location = row[1] -%}{%- endfor -%}
-    {%- do run_query(hw_create_table_at_sql(name, adapter.streams.table_location(ns.location, table.name))) -%}
+    {%- set location = adapter.streams.table_location(ns.location, table.name) -%}
+    {%- do run_query(hw_create_table_at_sql(name, location)) -%}
     {%- if run_query('show columns in ' ~ name).rows | length == 0 -%}
+        {%- do adapter.runs.check_new_stream(schema, table.name, location) -%}
         {%- if table.features -%}{%- do run_query(hw_set_properties_sql(name, table.features)) -%}{%- endif -%}
         {%- do run_query('alter table ' ~ name ~ ' add columns (' ~ table.columns | join(', ') ~ ')') -%}
         {%- do run_query(hw_set_properties_sql(name, table.properties)) -%}

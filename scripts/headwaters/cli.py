@@ -30,6 +30,7 @@ EXTRAS = {
     "confluent_kafka": "streams",
     "prometheus_client": "streams",
     "grpc": "connect",
+    "obstore": "object-store",
     "openlineage": "openlineage",
     "psycopg": "publish",
     **dict.fromkeys(

@@ -641,7 +641,7 @@ def test_checkpoint_and_tables_must_know_the_same_batches(tmp_path: Path) -> Non
     for name in ("offsets/0", "offsets/1", "offsets/2", "commits/0", "commits/1"):
         file = stream.checkpoint.path / name
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.touch()
+        file.write_text("")
     (stream.checkpoint.path / "metadata").write_text('{"id": "x"}')
     app = "headwaters:orders:x"
     right: list[tuple[dict[str, int], dict[str, int]]] = [
@@ -919,7 +919,7 @@ def test_a_contract_of_another_release_matters_only_to_a_batch_that_was_cut_shor
     (checkpoint.path / "contract.json").write_text('{"name": "orders", "kind": "old"}')
     assert checkpoint.contract(Contract) is None
     (checkpoint.path / "offsets").mkdir()
-    (checkpoint.path / "offsets" / "0").touch()
+    (checkpoint.path / "offsets" / "0").write_text("")
     with pytest.raises(WorkError, match="orders: a batch was interrupted, and this release of"):
         checkpoint.contract(Contract)
 

@@ -22,7 +22,7 @@ from headwaters.platform.object_store import (
     OF_S3A,
     WAREHOUSE,
 )
-from headwaters.platform.store_check import JavaError, Kind, Race, parse_uri, refusal, verdict
+from headwaters.platform.store_check import Kind, Race, StoreError, parse_uri, refusal, verdict
 
 LAKE = "s3a://lake/warehouse"
 OWN = "io.delta.storage.S3SingleDriverLogStore"
@@ -164,8 +164,8 @@ def test_the_jar_was_built_from_the_source_beside_it() -> None:
 
 # -- the check ------------------------------------------------------------------------------------
 
-REFUSED = JavaError("RemoteFileChangedException", "refused by the store")
-BUSY = JavaError("AWSServiceIOException", "conflict (Service: S3, Status Code: 409)")
+REFUSED = StoreError("RemoteFileChangedException", "refused by the store")
+BUSY = StoreError("AWSServiceIOException", "conflict (Service: S3, Status Code: 409)")
 
 
 def race(kind: Kind, *winners: int, stored: int | None, writers: int = 2) -> Race:
@@ -210,7 +210,7 @@ def test_a_lost_answer_is_counted_and_safe() -> None:
             "conditional put: 1 keys that the store refused to all writers",
         ),
         (
-            Race("put", (None, JavaError("AWSStatus500Exception", "internal")), 0),
+            Race("put", (None, StoreError("AWSStatus500Exception", "internal")), 0),
             "conditional put: 1 requests failed: AWSStatus500Exception: internal",
         ),
     ],
@@ -269,7 +269,7 @@ def test_a_place_is_a_uri_of_s3a() -> None:
 def test_each_refusal_of_a_store_is_one_line(
     name: str, message: str, is_write: bool, code: str
 ) -> None:
-    error: CodedError = refusal("s3a://b/x", JavaError(name, message), is_write)
+    error: CodedError = refusal("s3a://b/x", StoreError(name, message), is_write)
     assert error.code == code
     assert "\n" not in str(error)
     assert isinstance(error, WorkError if code == "HW_STORE_AWAY" else UserError)

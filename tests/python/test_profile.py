@@ -14,6 +14,7 @@ from headwaters.platform.project import Project
 from headwaters.streams.contract import parse_contract
 from headwaters.streams.declared_tables import table_location
 from headwaters.streams.ingestion.contracts import load_contracts
+from headwaters.streams.ingestion.spark import start_spark
 from headwaters.streams.stream import Stream
 
 PROJECT = "name: shop\nversion: 1.0.0\nprofile: shop\n"
@@ -64,26 +65,54 @@ def test_a_profile_of_three_keys_is_enough(shop: Shop) -> None:
     assert settings["spark.driver.bindAddress"] == "127.0.0.1"
 
 
-def test_a_lake_is_a_folder_and_tables_may_be_on_s3(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tables_alone_may_be_on_s3(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:7070")
     on_s3 = "server_side_parameters: {spark.sql.warehouse.dir: 's3a://shop/warehouse'}"
     keys = "server_side_parameters: {spark.hadoop.fs.s3a.access.key: abc}"
-    wrong = f"{DEV}, lake: 's3a://shop/lake'"
-    root = shop(
-        {"profiles.yml": profile(dev=f"{DEV}, {on_s3}", wrong=wrong, keys=f"{DEV}, {keys}")}
-    )
+    root = shop({"profiles.yml": profile(dev=f"{DEV}, {on_s3}", keys=f"{DEV}, {keys}")})
     project = find_project()
     settings = project.spark_settings()
     assert project.lake == root / "lake"
     assert settings["spark.sql.warehouse.dir"] == "s3a://shop/warehouse"
     assert settings["spark.delta.logStore.s3a.impl"] == "headwaters.delta.ConditionalLogStore"
     assert settings["spark.hadoop.fs.s3a.endpoint"] == "http://127.0.0.1:7070"
-    with pytest.raises(UserError, match="lake is s3a://shop/lake: name a folder of this machine"):
-        find_project(target="wrong").lake  # noqa: B018 - to read it raises
     with pytest.raises(UserError, match=r"sets spark\.hadoop\.fs\.s3a\.access\.key: remove it"):
         find_project(target="keys").lake  # noqa: B018 - to read it raises
+
+
+def test_a_lake_may_be_in_a_store_and_has_a_folder_on_this_machine(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:7070")
+    lake = f"{DEV}, lake: 's3a://shop/lake'"
+    targets = {
+        "dev": lake,
+        "named": f"{lake}, local: of this machine",
+        "slash": f"{DEV}, lake: 's3a://shop/lake/'",
+        "file": f"{DEV}, lake: 'file:///data/lake'",
+        "cluster": f"{lake}, server_side_parameters: {{spark.remote: 'sc://host:15002'}}",
+    }
+    root = shop({"profiles.yml": profile(**targets)})
+    project = find_project()
+    settings = project.spark_settings()
+    assert (str(project.lake), str(project.warehouse)) == (
+        *("s3a://shop/lake", "s3a://shop/lake/warehouse"),
+    )
+    assert settings["spark.sql.warehouse.dir"] == "s3a://shop/lake/warehouse"
+    assert settings["spark.hadoop.fs.s3a.endpoint"] == "http://127.0.0.1:7070"
+    local = root / ".headwaters" / "s3a-shop-lake"
+    assert (project.local, settings[DERBY]) == (
+        *(local, f"jdbc:derby:;databaseName={local / 'metastore'};create=true"),
+    )
+    assert find_project(target="named").local == root / "of this machine"
+    assert find_project(target="file").lake == Path("/data/lake")
+    assert str(find_project(target="cluster").lake) == "s3a://shop/lake"
+    with pytest.raises(UserError, match="the lake is s3a://shop/lake/: write s3a://shop/lake"):
+        find_project(target="slash").lake  # noqa: B018 - to read it raises
+    with pytest.raises(UserError, match="choose a target with spark"):
+        find_project(target="cluster").spark_settings()
+    monkeypatch.setenv("HEADWATERS_LOCAL", "/var/lake")
+    assert find_project().local == Path("/var/lake")
 
 
 def test_the_profile_is_found_where_dbt_finds_it(
@@ -144,13 +173,15 @@ def test_lake_and_tables_are_where_the_profile_puts_the_metastore_and_the_wareho
 ) -> None:
     settings = f"{DERBY}: 'jdbc:derby:;databaseName=data/derby;create=true'"
     more = "spark.sql.warehouse.dir: 'file:/big%20disk/tables'"
-    remote = "spark.sql.warehouse.dir: 's3a://bucket/tables'"
+    store = "spark.sql.warehouse.dir: 's3a://bucket/tables'"
+    hdfs = "spark.sql.warehouse.dir: 'hdfs://host/tables'"
     root = shop(
         {
             "profiles.yml": profile(
                 dev=f"{DEV}, server_side_parameters: {{{settings}}}",
                 big=f"{DEV}, server_side_parameters: {{{more}}}",
-                far=f"{DEV}, server_side_parameters: {{{remote}}}",
+                store=f"{DEV}, server_side_parameters: {{{store}}}",
+                hdfs=f"{DEV}, server_side_parameters: {{{hdfs}}}",
             )
         }
     )
@@ -158,8 +189,11 @@ def test_lake_and_tables_are_where_the_profile_puts_the_metastore_and_the_wareho
     assert find_project(target="big").warehouse == Path("/big disk/tables")
     stream = Stream.of(find_project(target="big"), parse_contract(node({"id": "string"})))
     assert stream.bronze == Path("/big disk/tables/bronze.db/orders")
-    with pytest.raises(UserError, match="has its warehouse in s3a://bucket/tables: streams are"):
-        find_project(target="far").warehouse  # noqa: B018 - to read it raises
+    assert str(find_project(target="store").warehouse) == "s3a://bucket/tables"
+    with pytest.raises(UserError, match=r"beside their tables: put `lake: s3a://bucket` into the"):
+        start_spark(find_project(target="store"))
+    with pytest.raises(UserError, match="has its warehouse in hdfs://host/tables: streams and com"):
+        find_project(target="hdfs").warehouse  # noqa: B018 - to read it raises
 
 
 def test_a_stream_is_written_to_the_schema_of_its_source(shop: Shop) -> None:

@@ -123,7 +123,7 @@ def test_every_type_arrives_as_it_is(tmp_path: Path, postgres: str) -> None:
         (None, *[None] * len(TYPES)),
     ]
     assert target.compare(source) == TargetDifference(0, 2, 0, 0)
-    DeltaTable(source.path).delete("id is null")
+    DeltaTable(str(source.path)).delete("id is null")
     assert target.publish(PublishedTable("gold.typed", source.path, ["id"])) == Done(1, 0, 1)
     assert ask(postgres, "select id from shop.typed") == [(1,)]
 

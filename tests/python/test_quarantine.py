@@ -42,7 +42,8 @@ def write_quarantine(stream: Stream, *records: tuple[str, bytes, str | None]) ->
     }
     if any(settled for _, _, settled in records):
         columns["settled"] = [settled for _, _, settled in records]
-    write_deltalake(stream.quarantine, pa.table(columns), mode="overwrite", schema_mode="overwrite")
+    table = str(stream.quarantine)
+    write_deltalake(table, pa.table(columns), mode="overwrite", schema_mode="overwrite")
 
 
 @pytest.fixture
@@ -172,11 +173,10 @@ def test_settled_records_stay_and_no_longer_count(
 def test_rows_with_an_open_event_are_counted_once(stream: Stream) -> None:
     keys = ['{"id":1}', '{"id":1}', '{"id":2}', None, '{"id":3}']
     table = pa.table({"row_key": keys, "settled": [None, None, None, None, "sent again"]})
-    write_deltalake(stream.quarantine, table)
+    folder = str(stream.quarantine)
+    write_deltalake(folder, table)
     assert counted(stream.quarantine) == Quarantine(4, 1, rows=2)
-    write_deltalake(
-        stream.quarantine, table.select(["row_key"]), mode="overwrite", schema_mode="overwrite"
-    )
+    write_deltalake(folder, table.select(["row_key"]), mode="overwrite", schema_mode="overwrite")
     assert counted(stream.quarantine) == Quarantine(5, 0, rows=3)
 
 

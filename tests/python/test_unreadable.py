@@ -240,7 +240,7 @@ def test_a_folder_that_may_not_be_read_is_named_and_links_are_followed(open_fold
     (folder / "link").symlink_to(open_folder / "other")
     (folder / "deep" / "around").symlink_to(folder)
     (folder / "broken").symlink_to(open_folder / "nowhere")
-    names = [str(file.relative_to(folder)) for file in landed(folder)]
+    names = [str(file).removeprefix(f"{folder}/") for file in landed(folder)]
     assert names == ["a.jsonl", "deep/_x=1/b", "link/o"]
     # other users may read the rest, under any umask
     for found in (folder, *(place for place in folder.rglob("*") if place.is_dir())):

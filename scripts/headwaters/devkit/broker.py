@@ -32,13 +32,13 @@ def start(
     port of clients, `{controller}` that of the controller. Raises WorkError if its jars cannot be
     downloaded, or if it ends while it starts.
     """
-    lakes.enter(project.lake)
-    if running := find(project.lake):
+    lakes.enter(project.local)
+    if running := find(project.local):
         return running
     jars = broker_jars()
-    folder = project.lake / "kafka"
+    folder = project.local / "kafka"
     folder.mkdir(parents=True, exist_ok=True)
-    before = Broker.last(record(project.lake))
+    before = Broker.last(record(project.local))
     wanted = port if port is not None or before is None else before.port
     properties, log = folder / "server.properties", folder / "broker.log"
     java = [str(find_java().path), "-Xmx384m", "-cp", f"{jars}/*"]
@@ -54,7 +54,7 @@ def start(
         starting(command, "the Kafka broker", output, patience, wanted, ports=2) as (pid, chosen),
     ):
         broker = Broker(pid, chosen)
-        broker.remember(record(project.lake))
+        broker.remember(record(project.local))
     return broker
 
 

@@ -67,7 +67,7 @@ def start(
             "HW_ARGUMENT",
             f"--workers {workers}: a cluster needs two or more, one of which is left for ingestion",
         )
-    lake = project.lake
+    lake = project.local
     lakes.enter(lake)
     before = parts(lake)
     with ExitStack() as started:
@@ -224,7 +224,7 @@ def _settings(
 ) -> dict[str, str]:
     settings = application_settings({**project.spark_settings(), **more}, master, workers)
     settings = object_store.with_jars(settings, lambda text: None)
-    return logging_to(project.lake / "logs", settings)
+    return logging_to(project.local / "logs", settings)
 
 
 # -- the processes -------------------------------------------------------------------------------
@@ -328,7 +328,7 @@ def _await_workers(master: Master, workers: int, patience: float) -> int:
 
 @contextmanager
 def _connect(project: Project, conf: Path, settings: dict[str, str], patience: float) -> Any:
-    lake = project.lake
+    lake = project.local
     settings, outside = hive_metastore.enter(settings, lake, project.root)
     lock = None if outside else metastore.hold(lake, "headwaters cluster")
     before = Engine.last(record(lake, "connect"))

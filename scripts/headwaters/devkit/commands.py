@@ -60,7 +60,7 @@ def engine_status(target: Target = None, profiles_dir: ProfilesDir = None) -> No
     """Print the address of this lake's engine; exit code 1 when none runs."""
     from headwaters.platform import engine
 
-    found = engine.find(find_project(profiles_dir, target).lake)
+    found = engine.find(find_project(profiles_dir, target).local)
     typer.echo(
         f"engine at {found.address}, process {found.pid}" if found else "no engine runs here"
     )
@@ -95,7 +95,7 @@ def cluster_stop(target: Target = None, profiles_dir: ProfilesDir = None) -> Non
     """Stop the processes of this lake's cluster."""
     from headwaters.devkit import cluster
 
-    stopped = cluster.stop(find_project(profiles_dir, target).lake)
+    stopped = cluster.stop(find_project(profiles_dir, target).local)
     typer.echo(f"stopped {', '.join(reversed(stopped))}" if stopped else "no cluster runs here")
 
 
@@ -104,7 +104,7 @@ def cluster_status(target: Target = None, profiles_dir: ProfilesDir = None) -> N
     """Print a line for each process of this lake's cluster; exit code 1 unless all run."""
     from headwaters.devkit import cluster
 
-    lake = find_project(profiles_dir, target).lake
+    lake = find_project(profiles_dir, target).local
     lines, missing = cluster.status(lake), cluster.missing(lake)
     for line in [*lines, *(f"{name} does not run" for name in missing if lines)]:
         typer.echo(line)
@@ -128,7 +128,7 @@ def kafka_stop() -> None:
     """Stop this lake's Kafka broker; its data is kept."""
     from headwaters.devkit import broker
 
-    stopped = broker.stop(find_project().lake)
+    stopped = broker.stop(find_project().local)
     typer.echo("Kafka stopped" if stopped else "no Kafka broker runs here")
 
 
@@ -137,7 +137,7 @@ def kafka_status() -> None:
     """Print the address of this lake's Kafka broker; exit code 1 when none runs."""
     from headwaters.streams.sources import kafka_client
 
-    found = kafka_client.find(find_project().lake)
+    found = kafka_client.find(find_project().local)
     typer.echo(
         f"Kafka at {found.servers}, process {found.pid}" if found else "no Kafka broker runs here"
     )
@@ -213,7 +213,7 @@ def trino_config(
 
     project = find_project(profiles_dir, target)
     store = object_store.hadoop_settings(project.credentials.server_side_parameters, os.environ)
-    address = metastore or hive_metastore.find("thrift", project.lake).address  # type: ignore[union-attr]
+    address = metastore or hive_metastore.find("thrift", project.local).address  # type: ignore[union-attr]
     typer.echo(trino.text(trino.catalog(address, store)), nl=False)
 
 
@@ -232,7 +232,7 @@ def postgres_stop() -> None:
     """Stop this lake's PostgreSQL; its data is kept."""
     from headwaters.devkit import postgres
 
-    stopped = postgres.stop(find_project().lake)
+    stopped = postgres.stop(find_project().local)
     typer.echo("PostgreSQL stopped" if stopped else "no PostgreSQL runs here")
 
 
@@ -245,7 +245,7 @@ def postgres_status(
     """Print the address of this lake's PostgreSQL; exit code 1 when none runs."""
     from headwaters.platform import postgres
 
-    found = postgres.find(find_project().lake)
+    found = postgres.find(find_project().local)
     if url and found:
         typer.echo(found.url)
     else:
@@ -310,7 +310,7 @@ def metastore_stop(target: Target = None, profiles_dir: ProfilesDir = None) -> N
     """Stop this lake's metastore service."""
     from headwaters.devkit import metastore
 
-    stopped = metastore.stop(find_project(profiles_dir, target).lake)
+    stopped = metastore.stop(find_project(profiles_dir, target).local)
     typer.echo("metastore service stopped" if stopped else "no metastore service runs here")
 
 
@@ -320,7 +320,7 @@ def metastore_status(target: Target = None, profiles_dir: ProfilesDir = None) ->
     from headwaters.platform import hive_metastore
     from headwaters.platform.servers import Server
 
-    found = Server.running(hive_metastore.record(find_project(profiles_dir, target).lake))
+    found = Server.running(hive_metastore.record(find_project(profiles_dir, target).local))
     here = (
         f"metastore service at thrift://127.0.0.1:{found.port}, process {found.pid}"
         if found

@@ -29,7 +29,7 @@ def start(
     engine is returned unchanged. Raises WorkError if another process holds the metastore, or Spark
     ends.
     """
-    lake = project.lake
+    lake = project.local
     lakes.enter(lake)
     if (running := find(lake)) is not None:
         return running
@@ -65,10 +65,10 @@ def start(
 
 def stop(project: Project) -> Engine | None:
     """Stop the engine of this lake and wait until its metastore is free; None if none runs."""
-    engine = find(project.lake)
+    engine = find(project.local)
     if engine is not None:
         end(engine.pid)
-    record(project.lake).unlink(missing_ok=True)
+    record(project.local).unlink(missing_ok=True)
     return engine
 
 

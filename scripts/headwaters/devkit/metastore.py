@@ -55,7 +55,7 @@ def database(project: Project) -> HiveDatabase:
             f"the target's metastore is {found.address}, which has a database that only the "
             f"service uses: name the database by {hive_metastore.VARIABLE}=postgresql://…",
         )
-    return found or hive_metastore.own_database(project.lake)
+    return found or hive_metastore.own_database(project.local)
 
 
 def init(project: Project, say: Say) -> None:
@@ -72,13 +72,13 @@ def init(project: Project, say: Say) -> None:
         return
     if not schema.is_empty and (error := unusable(chosen, schema)):
         raise error
-    run_tool(project.lake, ["init", *arguments(chosen.settings())], chosen)
+    run_tool(project.local, ["init", *arguments(chosen.settings())], chosen)
     say(hive_metastore.check(chosen))
 
 
 def check(project: Project) -> str:
     """Return a line about the target's metastore; raise an error in one line about a bad one."""
-    found = hive_metastore.find(named(project), project.lake)
+    found = hive_metastore.find(named(project), project.local)
     return hive_metastore.check(found or database(project))
 
 
@@ -94,7 +94,7 @@ def serve(
     the target's) may be on S3. Raises an error in one line if the database cannot be used, or if
     Java ends.
     """
-    lake = project.lake
+    lake = project.local
     lakes.enter(lake)
     if running := Server.running(record(lake)):
         return running
@@ -149,7 +149,7 @@ def move(project: Project, to: Kind, apply: bool, say: Say) -> None:
     counted. The copy is one transaction, which is read back and compared before its end.
     Raises an error in one line if the lake is in use, or the metastore there is not empty.
     """
-    lake = project.lake
+    lake = project.local
     os.umask(lakes.umask())
     embedded, outside = lake / "metastore", database(project)
     schema = usable(outside)

@@ -67,13 +67,13 @@ def start(
     A restarted store keeps its port, its keys and its data. Raises UserError without Go, and
     WorkError if the program cannot be built, or ends while it starts.
     """
-    lakes.enter(project.lake)
-    if running := find(project.lake):
+    lakes.enter(project.local)
+    if running := find(project.local):
         return running
     gateway = program(say)
-    folder = record(project.lake).parent
+    folder = record(project.local).parent
     (folder / "data" / BUCKET).mkdir(parents=True, exist_ok=True)
-    before = ObjectStore.last(record(project.lake))
+    before = ObjectStore.last(record(project.local))
     access = before.access if before else secrets.token_hex(10)
     secret = before.secret if before else secrets.token_hex(20)
     variables = {
@@ -94,7 +94,7 @@ def start(
         ) as (pid, chosen),
     ):
         store = ObjectStore(pid, chosen, access, secret)
-        store.remember(record(project.lake))
+        store.remember(record(project.local))
     return store
 
 

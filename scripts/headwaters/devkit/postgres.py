@@ -28,13 +28,13 @@ def start(project: Project, port: int | None = None, patience: float = 30.0) -> 
     A restarted server keeps its port, its password and its data. Raises UserError if there are no
     binaries, WorkError if it ends while it starts.
     """
-    lakes.enter(project.lake)
-    if running := find(project.lake):
+    lakes.enter(project.local)
+    if running := find(project.local):
         return running
     binaries = _binaries()
-    folder = project.lake / "postgres"
+    folder = project.local / "postgres"
     folder.mkdir(parents=True, exist_ok=True)
-    before = Postgres.last(record(project.lake))
+    before = Postgres.last(record(project.local))
     wanted = port if port is not None or before is None else before.port
     log, data = folder / "postgres.log", folder / "data"
     made = before if (data / "PG_VERSION").exists() else None
@@ -56,7 +56,7 @@ def start(project: Project, port: int | None = None, patience: float = 30.0) -> 
         while subprocess.run(ready, check=False).returncode and time.monotonic() < until:
             time.sleep(0.1)
         server = Postgres(pid, chosen, password)
-        server.remember(record(project.lake))
+        server.remember(record(project.local))
     return server
 
 

@@ -89,7 +89,7 @@ def _trino(lake: Path) -> str | None:
 
 
 def _start_trino(project: Project, say: Say) -> None:
-    address = _metastore(project.lake)
+    address = _metastore(project.local)
     assert address  # the services before it run
     trino.start(project, address, say)
 
@@ -144,7 +144,7 @@ def home(project: Project) -> Path:
 
     With the platform's variables in the environment, it is the project's lake.
     """
-    lake = project.lake
+    lake = project.local
     return lake if file(lake).exists() else lake / "platform"
 
 

@@ -55,7 +55,7 @@ def start(project: Project, metastore: str, say: Say, patience: float = 300.0) -
     `metastore` is the address of a Thrift service. Raises UserError without a Java that is new
     enough, and WorkError if the server cannot be downloaded, or ends while it starts.
     """
-    lake = project.lake
+    lake = project.local
     lakes.enter(lake)
     if running := find(lake):
         return running

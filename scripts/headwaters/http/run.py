@@ -22,8 +22,8 @@ from headwaters.http.kafka import KafkaWriter
 from headwaters.http.keys import keys_from
 from headwaters.http.limits import Limits, configured
 from headwaters.http.schema import RequestReader, reader_of
-from headwaters.platform import lake as lakes
 from headwaters.platform.errors import UserError
+from headwaters.platform.places import Place
 from headwaters.platform.project import Project
 from headwaters.platform.servers import LOOPBACK, check_port
 from headwaters.streams.contract import Contract
@@ -62,7 +62,7 @@ def serve(
     keys = keys_from(options.keys_from, options.host)
     if (options.tls_cert is None) != (options.tls_key is None):
         raise UserError("HW_ARGUMENT", "--tls-cert and --tls-key belong together: name both")
-    lakes.enter(project.lake)
+    project.enter()
     served = with_target(project.lake, contracts, named, say)
     with listening(options.host, options.port) as listener:
         port = int(listener.getsockname()[1])
@@ -70,7 +70,7 @@ def serve(
         endpoints = endpoints_of(project, served, options, port)
         application = Application(endpoints, keys, options.limits)
         for writer in {id(one.writer): one.writer for one in endpoints}.values():
-            writer.on_failure = partial(_journal, project.lake)
+            writer.on_failure = partial(_journal, project.local)
         config = configured(
             application.asgi(),
             ssl_certfile=options.tls_cert,
@@ -109,7 +109,7 @@ def endpoints_of(
 
 
 def with_target(
-    lake: Path, contracts: Sequence[Contract], named: Sequence[str], say: Callable[[str], None]
+    lake: Place, contracts: Sequence[Contract], named: Sequence[str], say: Callable[[str], None]
 ) -> list[Contract]:
     """Return the streams that have a target, and print a reason for each of the others.
 
@@ -144,7 +144,7 @@ def with_target(
     return found
 
 
-def no_target(lake: Path, contract: Contract) -> str | None:
+def no_target(lake: Place, contract: Contract) -> str | None:
     """Return why the HTTP endpoint cannot write to a stream, or None."""
     stream = contract.stream
     try:
@@ -157,6 +157,8 @@ def no_target(lake: Path, contract: Contract) -> str | None:
             return None
         if contract.source.http_target == "table":
             arrow_schema(RequestReader(contract))
+            if not isinstance(lake, Path):
+                return f"the lake is {lake}: the HTTP endpoint writes to tables in folders"
             path = Path(os.path.normpath(lake / str(stream.path)))
             if "://" in str(stream.path) or lake not in path.parents:
                 return f"{stream.path} is not in the lake: the HTTP endpoint writes there alone"
@@ -174,7 +176,7 @@ def _to_topics(
     servers: dict[str, str] = {}
     for contract in contracts:
         if contract.source.http_target == "topics":
-            named = contract.stream.servers or kafka_client.servers(project.lake)
+            named = contract.stream.servers or kafka_client.servers(project.local)
             client = {key: str(value) for key, value in contract.stream.client.items()}
             broker = json.dumps([named, client], sort_keys=True)
             servers[broker] = named
@@ -186,7 +188,7 @@ def _to_topics(
         settings: Callable[[], Mapping[str, str]] = partial(
             kafka_client.resolved, f"{first.file}: {first.name}", first.stream.client
         )
-        identity = _identity(project.lake, port, number)
+        identity = _identity(project.local, port, number)
         writer = KafkaWriter(servers[broker], identity, settings, linger, MOST)
         topics = sorted({topic for contract in streams for topic in contract.stream.topics})
         writer.open(topics, options.create_topics)
@@ -224,7 +226,7 @@ def _to_tables(
     linger = DELTA_LINGER if options.linger is None else options.linger
     for contract in contracts:
         if contract.source.http_target == "table":
-            path = project.lake / str(contract.stream.path)
+            path = project.local / str(contract.stream.path)  # `no_target` refuses stores
             reader = RequestReader(contract, no_others=True)
             writer = DeltaWriter(reader, path, linger, MOST)
             writer.open()

@@ -20,11 +20,9 @@ headwaters adds these:
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -34,9 +32,10 @@ from urllib.parse import unquote
 
 from pydantic import BaseModel, ValidationError
 
-from headwaters.platform import atomic_write
+from headwaters.platform import leases, places
 from headwaters.platform.errors import WorkError
 from headwaters.platform.json_lines import lines
+from headwaters.platform.places import Place, RemotePath
 
 Declared = TypeVar("Declared", bound=BaseModel)
 
@@ -66,22 +65,26 @@ class Pending:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The folder of one stream's checkpoint."""
+    """The folder of one stream's checkpoint.
 
-    path: Path
+    One in a store needs `local`, this machine's folder of the lake, to be held.
+    """
+
+    path: Place
+    local: Path | None = None
 
     @property
     def id(self) -> str | None:
         """Return the checkpoint's identity, or None before the first batch."""
         file = self.path / "metadata"
         with self._intact(file):
-            identity: str | None = json.loads(file.read_text())["id"] if file.exists() else None
+            identity: str | None = json.loads(file.read_text())["id"] if file.is_file() else None
         return identity
 
     @property
     def exists(self) -> bool:
         """Return true if there is a checkpoint, even a damaged one."""
-        return (self.path / "metadata").exists()
+        return (self.path / "metadata").is_file()
 
     @property
     def app_id(self) -> str:
@@ -120,19 +123,19 @@ class Checkpoint:
         log, files = self.path / "sources" / "0", []
         for entry in range(self._log_offset(batch - 1) + 1, self._log_offset(batch) + 1):
             file = log / str(entry)
-            part = file if file.exists() else log / f"{entry}.compact"
+            part = file if file.is_file() else log / f"{entry}.compact"
             files += [unquote(path) for path, taken in self._entries(part) if taken == entry]
         # Spark lists Parquet's _metadata as well, and does not read it
-        return [file for file in files if not _hidden(Path(file).name)]
+        return [file for file in files if not _hidden(file.rpartition("/")[2])]
 
-    def _entries(self, part: Path) -> list[tuple[str, int]]:
+    def _entries(self, part: Place) -> list[tuple[str, int]]:
         """Return the files in a part of the source's log, with the entry that took each."""
         with self._intact(part):
             found = [json.loads(line) for line in lines(part)[1:]]
             return [(entry["path"], entry["batchId"]) for entry in found]
 
     @contextmanager
-    def _intact(self, file: Path) -> Iterator[None]:
+    def _intact(self, file: Place) -> Iterator[None]:
         """Guard a read of the checkpoint. Raises WorkError if the file is damaged."""
         try:
             yield
@@ -148,7 +151,7 @@ class Checkpoint:
         """Return the note that headwaters wrote under a name, or {}."""
         file = self.path / name
         with self._intact(file):
-            return dict(json.loads(file.read_text())) if file.exists() else {}
+            return dict(json.loads(file.read_text())) if file.is_file() else {}
 
     def _log_offset(self, batch: int) -> int:
         """Return the position of a batch of files in the source's log."""
@@ -175,12 +178,12 @@ class Checkpoint:
         """Return the end of a batch in its source's form, or None before the first."""
         file = self.path / "offsets" / str(batch)
         with self._intact(file):
-            return json.loads(lines(file)[2]) if file.exists() else None
+            return json.loads(lines(file)[2]) if file.is_file() else None
 
-    def pending(self, folder: Path) -> Pending:
+    def pending(self, folder: Place) -> Pending:
         """Return the files under `folder` that no batch has taken yet."""
         seen = self.seen()
-        new = [f for f in landed(folder) if unquote(f.as_uri()) not in seen]
+        new = [f for f in landed(folder) if places.uri(f) not in seen]
         size = sum(map(_size, new))
         return Pending(len(new), "files", size, self.unfinished)
 
@@ -195,7 +198,7 @@ class Checkpoint:
     def start(self) -> Offsets:
         """Return the start of the first batch of a Kafka stream."""
         file = self.path / "sources" / "0" / "0"
-        if not file.exists():
+        if not file.is_file():
             return {}
         with self._intact(file):
             begun = json.loads(lines(file)[1])
@@ -237,7 +240,7 @@ class Checkpoint:
     def error(self) -> str | None:
         """Return the reason of the stream's last failure, or None if its last run succeeded."""
         file = self.path / "error.txt"
-        return file.read_text().strip() if file.exists() else None
+        return file.read_text().strip() if file.is_file() else None
 
     def keep_error(self, error: str | None) -> None:
         """Record the reason of the stream's failure, or its success."""
@@ -251,7 +254,7 @@ class Checkpoint:
     def committed_at(self) -> datetime | None:
         """Return the time of the last commit."""
         file = self.path / "commits" / str(self.committed)
-        return datetime.fromtimestamp(file.stat().st_mtime, UTC) if file.exists() else None
+        return datetime.fromtimestamp(file.stat().st_mtime, UTC) if file.is_file() else None
 
     def begun(self) -> dict[str, Any]:
         """Return the start from `--from` or `start: latest`, as far as Spark does not store it."""
@@ -270,7 +273,7 @@ class Checkpoint:
         if "replaces" not in note or note["replaces"] != self.id:
             return
         for name in ("offsets", "commits", "sources", SOURCE_SCHEMAS):
-            shutil.rmtree(self.path / name, ignore_errors=True)
+            places.remove_tree(self.path / name)
         self._keep("topics.json", json.dumps(note.get("topics", {})))
         (self.path / "versions.json").unlink(missing_ok=True)
         (self.path / ".metadata.crc").unlink(missing_ok=True)
@@ -322,7 +325,7 @@ class Checkpoint:
     def fields_by_version(self) -> dict[str, list[str]]:
         """Return the fields of each contract of a CSV stream, in their order, by its version."""
         file = self.path / "fields.json"
-        if not file.exists():
+        if not file.is_file():
             return {}
         with self._intact(file):
             return {version: list(names) for version, names in json.loads(file.read_text()).items()}
@@ -334,40 +337,42 @@ class Checkpoint:
             self._keep("fields.json", json.dumps(known | {version: list(names)}))
 
     def _keep(self, name: str, text: str) -> None:
-        self.path.mkdir(parents=True, exist_ok=True)
-        with atomic_write.draft(self.path / name) as path, path.open("w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
+        places.write(self.path / name, text)
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def held(self) -> Iterator[leases.Hold]:
         """Hold the stream for this process until the context ends.
 
         Raises WorkError with the holder's identity if another process ingests the stream.
         """
-        self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / ".lock").open("a+") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                lock.seek(0)
-                holder = lock.read().strip() or "another process"
-                raise WorkError(
-                    "HW_STREAM_IN_USE",
-                    f"{holder} is ingesting this stream; wait for it, or stop it",
-                ) from None
-            lock.truncate(0)
-            lock.write(f"headwaters ingest, process {os.getpid()} on {os.uname().nodename},")
-            lock.flush()
-            yield
+        who = f"headwaters ingest, process {os.getpid()} on {os.uname().nodename},"
+        try:
+            with leases.held(self.path, who, self.local) as hold:
+                yield hold
+        except leases.InUse as error:
+            left = "" if error.expires is None else f" (its lease expires in {error.expires:.0f} s)"
+            raise WorkError(
+                "HW_STREAM_IN_USE",
+                f"{error.holder} is ingesting this stream; wait for it, or stop it{left}",
+            ) from None
 
 
-def landed(folder: Path) -> list[Path]:
+def landed(folder: Place) -> Sequence[Place]:
     """Return the files under a folder that Spark's file source sees, without hidden ones.
 
     Raises WorkError for a folder without read permission, and for a name that Spark cannot open.
     """
+    if isinstance(folder, RemotePath):
+        below = len(folder.key) + 1
+        return sorted(
+            file
+            for file in folder.files()
+            if not any(map(_hidden, file.key[below:].split("/"))) and not file.key.endswith("/")
+        )
+    return _landed_here(folder)
+
+
+def _landed_here(folder: Path) -> list[Path]:
 
     def refuse(error: OSError) -> None:
         raise WorkError(
@@ -398,7 +403,7 @@ def landed(folder: Path) -> list[Path]:
     return sorted(found)
 
 
-def _size(file: Path) -> int:
+def _size(file: Place) -> int:
     try:
         return file.stat().st_size
     except OSError:  # just removed
@@ -411,9 +416,13 @@ def _hidden(name: str) -> bool:
     return underscore or name.startswith(".") or name.endswith("._COPYING_")
 
 
-def _visible(folder: Path) -> list[Path]:
-    return [f for f in folder.iterdir() if f.name[0] != "."] if folder.is_dir() else []
+def _visible(folder: Place) -> list[Place]:
+    try:
+        found: Iterable[Place] = folder.iterdir()
+        return [file for file in found if file.name[0] != "."]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
 
-def _batches(folder: Path) -> list[int]:
+def _batches(folder: Place) -> list[int]:
     return [int(file.name) for file in _visible(folder) if file.name.isdigit()]

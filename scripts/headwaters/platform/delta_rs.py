@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,9 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError
+
+from headwaters.platform import object_store
+from headwaters.platform.places import Place
 
 # INT96 timestamps, from other writers and older releases, default to nanoseconds, which overflow
 # before 1677 and after 2262.
@@ -29,10 +33,23 @@ def read(builder: QueryBuilder, sql: str) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_stream(builder.execute(sql))
 
 
-def rows_of(table: Path, sql: str) -> Iterator[dict[str, Any]]:
+def open_table(place: Place, version: int | None = None) -> DeltaTable:
+    """Open the table in a folder or in a store. Raises DeltaError."""
+    if isinstance(place, Path):
+        return DeltaTable(place, version=version)
+    scheme = place.bucket.uri.partition(":")[0]
+    options = object_store.client_options(scheme, place.bucket.settings, os.environ)
+    names = {"endpoint": "AWS_ENDPOINT_URL", "region": "AWS_REGION"}
+    given = {names.get(name, f"aws_{name}"): value for name, value in options.items()}
+    if options.get("endpoint", "").startswith("http://"):
+        given["AWS_ALLOW_HTTP"] = "true"
+    return DeltaTable(str(place), version=version, storage_options=given)
+
+
+def rows_of(table: Place, sql: str) -> Iterator[dict[str, Any]]:
     """Yield the rows of a statement over one table, `t`. Raises DeltaError."""
     with without_panic():
-        for batch in read(query(t=DeltaTable(table)), sql):
+        for batch in read(query(t=open_table(table)), sql):
             yield from batch.to_pylist()
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from headwaters.platform.places import Place
 
 
-def lines(file: Path) -> list[str]:
+def lines(file: Place) -> list[str]:
     """Return the lines of a UTF-8 file, without empty ones.
 
     `str.splitlines` also ends a line at U+0085, U+2028 and others, which JSON may contain

@@ -78,6 +78,26 @@ def hadoop_settings(settings: Mapping[str, str], environment: Mapping[str, str])
     return {**addresses(environment), **given}
 
 
+def client_options(
+    scheme: str, settings: Mapping[str, str], environment: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the options of a client without Java, which reads the same store as a Spark.
+
+    Such a client finds the keys as S3A does: in the environment, or from the platform's chain.
+    """
+    if scheme != SCHEME:
+        return {}
+    given = hadoop_settings(settings, environment)
+    found = {}
+    if endpoint := given.get("fs.s3a.endpoint"):
+        found["endpoint"] = endpoint if "://" in endpoint else f"https://{endpoint}"
+        by_path = given.get("fs.s3a.path.style.access", "false").lower() == "true"
+        found["virtual_hosted_style_request"] = str(not by_path).lower()
+    if region := given.get("fs.s3a.endpoint.region"):
+        found["region"] = region
+    return found
+
+
 def check(settings: Mapping[str, str], whose: str) -> None:
     """Raise UserError for keys in the settings of a Spark, or commits that others may overwrite."""
     for name in settings:

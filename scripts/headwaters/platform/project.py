@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
+from headwaters.platform import lake as lakes
+from headwaters.platform import places
 from headwaters.platform.errors import UserError
-from headwaters.platform.lake import home
+from headwaters.platform.places import Place, RemotePath
 
 if TYPE_CHECKING:
     from dbt.adapters.headwaters.connections import HeadwatersCredentials
@@ -46,13 +48,35 @@ class Project:
         )
 
     @property
-    def lake(self) -> Path:
-        """Return the folder with tables, metastore, checkpoints, landing files and logs."""
-        return home(self.root / self._read[1].place)
+    def lake(self) -> Place:
+        """Return the folder of tables, checkpoints and landing files, or its place in a store."""
+        credentials = self._read[1]
+        return credentials.home if credentials.is_remote else self.local
+
+    @property
+    def local(self) -> Path:
+        """Return this machine's folder: logs, the embedded metastore, the engine and servers.
+
+        It is the lake itself, unless that is in a store.
+        """
+        credentials = self._read[1]
+        return (
+            credentials.folder
+            if credentials.is_remote
+            else lakes.home(self.root / credentials.place)
+        )
+
+    def enter(self) -> None:
+        """Create the lake, or check that it can be used: see platform.lake."""
+        lake = self.lake
+        if isinstance(lake, RemotePath):
+            lakes.enter_store(lake, self.local)
+        else:
+            lakes.enter(lake)
 
     @property
     def place(self) -> Path:
-        """Return the lake's path in the profile: relative to the project's root, or absolute."""
+        """Return that folder as in the profile: relative to the project's root, or absolute."""
         return self._read[1].place
 
     @property
@@ -66,22 +90,28 @@ class Project:
         return self._read[1]
 
     @property
-    def warehouse(self) -> Path:
+    def warehouse(self) -> Place:
         """Return the root of the tables: `<warehouse>/<schema>.db/<table>`.
 
-        Raises UserError if it is not a folder of this machine.
+        Raises UserError if only Spark reads it.
         """
-        of_the_lake = self.root / self._read[1].place / "warehouse"
-        named = self._read[1].server_side_parameters.get("spark.sql.warehouse.dir", of_the_lake)
-        parts = urlsplit(str(named))
-        if parts.scheme not in ("", "file"):
-            raise UserError(
-                "HW_PROFILE",
-                f"the target {self._read[0]} has its warehouse in {named}: streams are written to "
-                "a local folder only",
-            )
-        folder = self.root / (unquote(parts.path) if parts.scheme else str(named))
-        return self.lake / "warehouse" if folder == of_the_lake else folder
+        lake, credentials = self.lake, self._read[1]
+        named = credentials.server_side_parameters.get("spark.sql.warehouse.dir")
+        if named is None:
+            return lake / "warehouse"
+        if places.is_remote(named):
+            if not places.is_readable(named):
+                raise UserError(
+                    "HW_PROFILE",
+                    f"the target {self.target_name} has its warehouse in {named}: streams and "
+                    "commands without Spark need it in a folder, or in a store of "
+                    f"{', '.join(places.SCHEMES)}",
+                )
+            return places.open_uri(named, credentials.server_side_parameters)
+        parts = urlsplit(named)
+        folder = self.root / (unquote(parts.path) if parts.scheme else named)
+        of_the_lake = self.root / credentials.place / "warehouse"
+        return lake / "warehouse" if folder == of_the_lake else folder
 
     @property
     def profiles_folder(self) -> Path:
@@ -107,8 +137,9 @@ class Project:
         if credentials.method != "session" or "spark.remote" in settings:
             raise UserError(
                 "HW_PROFILE",
-                f"the target {name} is a Spark elsewhere, and this command starts its own: choose "
-                "another one with --target or DBT_TARGET",
+                f"the target {name} is a Spark elsewhere, and this command is a Spark application "
+                "of its own: choose a target with spark.master, of this machine or of a cluster, "
+                "by --target or DBT_TARGET",
             )
         return {key: str(value) for key, value in settings.items()}
 

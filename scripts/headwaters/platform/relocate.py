@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +20,11 @@ from typing import Any
 from pyspark import SparkConf
 from pyspark.java_gateway import launch_gateway
 
-from headwaters.platform import atomic_write, hive_metastore, metastore
+from headwaters.platform import atomic_write, hive_metastore, leases, metastore
 from headwaters.platform import lake as lakes
 from headwaters.platform.checkpoint import Checkpoint
-from headwaters.platform.errors import UserError
+from headwaters.platform.errors import UserError, WorkError
+from headwaters.platform.places import Place, RemotePath, join
 from headwaters.platform.project import Project
 from headwaters.platform.spark_driver import driver_settings
 
@@ -52,7 +53,7 @@ def relocate(project: Project, dry_run: bool = True) -> list[str]:
     `dry_run` only counts them. Raises UserError if the lake is at its original place, WorkError
     while another process uses it.
     """
-    lake = project.lake
+    lake, local = project.lake, project.local
     os.umask(lakes.umask())
     if not lake.is_dir():
         raise UserError("HW_RELOCATION", f"there is no lake {lake}")
@@ -63,19 +64,36 @@ def relocate(project: Project, dry_run: bool = True) -> list[str]:
             "run `headwaters metastore move --to derby` first",
         )
     with ExitStack() as held:
-        metastore.hold(lake, "headwaters relocate")
-        held.callback(metastore.release, lake)
-        for folder in sorted(path for path in (lake / "checkpoints").glob("*") if path.is_dir()):
-            held.enter_context(Checkpoint(folder).held())
+        metastore.hold(local, "headwaters relocate")
+        held.callback(metastore.release, local)
+        _hold_store(lake, local, held)
+        for folder in _checkpoint_folders(lake):
+            held.enter_context(Checkpoint(folder, local).held())
         jvm = held.enter_context(_java(project))
-        return _relocate(lake, jvm, dry_run)
+        return _relocate(lake, local, jvm, dry_run)
 
 
-def _relocate(lake: Path, jvm: Any, dry_run: bool) -> list[str]:
-    with _database(lake, jvm) as database:
+def _hold_store(lake: Place, local: Path, held: ExitStack) -> None:
+    """Keep other relocations of a lake in a store away; those of a folder hold its metastore."""
+    if isinstance(lake, RemotePath):
+        try:
+            held.enter_context(leases.held(lake / "relocation", "headwaters relocate", local))
+        except leases.InUse as error:
+            raise WorkError(
+                "HW_RELOCATION", f"{error.holder} is at work on the lake {lake}: wait for it"
+            ) from None
+
+
+def _checkpoint_folders(lake: Place) -> list[Place]:
+    found: Iterable[Place] = (lake / "checkpoints").glob("*")
+    return sorted((place for place in found if place.is_dir()), key=str)
+
+
+def _relocate(lake: Place, local: Path, jvm: Any, dry_run: bool) -> list[str]:
+    with _database(local, jvm) as database:
         made = lakes.made_at(lake)
-        places = [*_registered(database), *([made] if made else [])]
-        before = {place for place in places if place != lake and not lakes.same(place, lake)}
+        named = [*_registered(database, lake), *([made] if made else [])]
+        before = {place for place in named if place != lake and not lakes.same(place, lake)}
         if not before:
             raise UserError(
                 "HW_RELOCATION", f"the lake {lake} is where it was made: nothing has to change"
@@ -89,8 +107,8 @@ def _relocate(lake: Path, jvm: Any, dry_run: bool) -> list[str]:
         [old] = before
         if not dry_run:
             lakes.remember(lake, old)  # until now, only the checkpoints may have had it
-        uri = jvm.org.apache.hadoop.fs.Path
-        files = _checkpoints(lake, (_uri(uri, old), _uri(uri, lake)), dry_run)
+        path = jvm.org.apache.hadoop.fs.Path
+        files = _checkpoints(lake, (_uri(path, old), _uri(path, lake)), dry_run)
         rows = _metastore(database, lambda text: moved(text, str(old), str(lake)), dry_run)
         if not dry_run:
             lakes.remember(lake, lake)
@@ -112,19 +130,22 @@ def moved(location: str, old: str, new: str) -> str | None:
     return None if found is None else f"{found[1] or ''}{new.rstrip('/')}{found[2] or ''}"
 
 
-def clones(lake: Path) -> Iterator[str]:
+def clones(lake: Place) -> Iterator[str]:
     """Yield the tables whose logs name files by absolute paths, such as shallow clones."""
-    for log in sorted((lake / "warehouse").glob("*.db/*/_delta_log")):
-        commits = (commit.read_text(errors="replace") for commit in sorted(log.glob("*.json")))
-        if any(re.search(r'"add":\{"path":"(file:)?/', text) for text in commits):
+    logs: Iterable[Place] = (lake / "warehouse").glob("*.db/*/_delta_log")
+    for log in sorted(logs, key=str):
+        commits: Iterable[Place] = log.glob("*.json")
+        texts = (commit.read_bytes() for commit in commits)
+        if any(re.search(rb'"add":\{"path":"(\w+:)?/', text) for text in texts):
             yield f"{log.parent.parent.stem}.{log.parent.name}"
 
 
-def _checkpoints(lake: Path, prefixes: tuple[str, str], dry_run: bool) -> int:
+def _checkpoints(lake: Place, prefixes: tuple[str, str], dry_run: bool) -> int:
     """Change the logs of file sources; return the number of paths below the old prefix."""
     old, new = prefixes
     changed = 0
-    for log in sorted((lake / "checkpoints").glob("*/sources/*/*")):
+    logs: Iterable[Place] = (lake / "checkpoints").glob("*/sources/*/*")
+    for log in sorted(logs, key=str):
         if log.name.startswith("."):
             continue
         version, *lines = log.read_text().split("\n")
@@ -136,17 +157,22 @@ def _checkpoints(lake: Path, prefixes: tuple[str, str], dry_run: bool) -> int:
                 lines[number] = json.dumps(entry, separators=(",", ":"), ensure_ascii=False)
                 here += 1
         if here and not dry_run:
-            with atomic_write.draft(log) as path:
-                path.write_text("\n".join([version, *lines]))
-                # Hadoop's checksum of the old text
-                log.with_name(f".{log.name}.crc").unlink(missing_ok=True)
+            text = "\n".join([version, *lines])
+            if isinstance(log, RemotePath):
+                log.write_text(text)
+            else:
+                with atomic_write.draft(log) as path:
+                    path.write_text(text)
+                    # Hadoop's checksum of the old text
+                    log.with_name(f".{log.name}.crc").unlink(missing_ok=True)
         changed += here
     return changed
 
 
-def _uri(path: Any, folder: Path) -> str:
+def _uri(path: Any, folder: Place) -> str:
     """Return a folder in the notation of a file source's log: Java itself escapes it."""
-    return f"file://{path(str(folder)).toUri().toString()}"
+    escaped = str(path(str(folder)).toUri().toString())
+    return f"file://{escaped}" if isinstance(folder, Path) else escaped
 
 
 # -- the metastore's database --------------------------------------------------------------------
@@ -155,7 +181,7 @@ def _uri(path: Any, folder: Path) -> str:
 @contextmanager
 def _java(project: Project) -> Iterator[Any]:
     """Yield a Java with Spark's jars, without a Spark."""
-    settings = driver_settings(project.lake / "logs", project.spark_settings())
+    settings = driver_settings(project.local / "logs", project.spark_settings())
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     gateway = launch_gateway(conf)  # type: ignore[no-untyped-call]  # pyspark's own, without types
     try:
@@ -167,9 +193,9 @@ def _java(project: Project) -> Iterator[Any]:
 
 
 @contextmanager
-def _database(lake: Path, jvm: Any) -> Iterator[Any]:
+def _database(local: Path, jvm: Any) -> Iterator[Any]:
     """Yield a connection to the metastore's database, or None if it does not exist."""
-    folder = lake / "metastore"
+    folder = local / "metastore"
     if not folder.is_dir():
         yield None
         return
@@ -183,13 +209,15 @@ def _database(lake: Path, jvm: Any) -> Iterator[Any]:
         connection.close()
 
 
-def _registered(database: Any) -> Iterator[Path]:
-    """Yield the lake whose warehouse is the schema `default`."""
+def _registered(database: Any, lake: Place) -> Iterator[Place]:
+    """Yield the lake of the schema `default`, if it is in the same kind of place."""
     if database is not None:
         found = _rows(database, "select DB_LOCATION_URI from DBS where NAME = 'default'", 1)
         for (location,) in found:
             if re.match(r"(file:(//)?)?/", location):
                 yield Path(re.sub(r"^file:(//)?", "", location)).parent
+            elif isinstance(lake, RemotePath) and "://" in location:
+                yield join(lake, location).parent
 
 
 def _metastore(database: Any, change: Callable[[str], str | None], dry_run: bool) -> dict[str, int]:

@@ -21,8 +21,8 @@ NAMES = {"put": "conditional put", "multipart": "conditional multipart completio
 
 
 @dataclass(frozen=True)
-class JavaError:
-    """An exception of S3A: the name of its class, without the package, and its message."""
+class StoreError:
+    """An error of a client of S3: the name of its class, without the package, and its message."""
 
     name: str
     message: str
@@ -44,7 +44,7 @@ class Race:
     """
 
     kind: Kind
-    answers: tuple[JavaError | None, ...]
+    answers: tuple[StoreError | None, ...]
     stored: int | None
 
     @property
@@ -126,15 +126,17 @@ _KEYS = (
     *("InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken"),
     *("TokenRefreshRequired", "NoAuthWithAWSException", "No AWS Credentials", "Status Code: 401"),
     *("NoAwsCredentialsException", "CredentialInitializationException"),
+    *("UnauthenticatedError", "169.254.169.254", "XAdminUserNotFound"),
 )
 _AWAY = (
     *("ConnectException", "UnknownHostException", "SocketTimeoutException", "Unable to execute"),
     *("ConnectTimeoutException", "NoRouteToHostException", "AWSClientIOException"),
     *("ApiCallTimeoutException", "NoHttpResponseException"),
+    *("error sending request", "tcp connect error", "operation timed out"),
 )
 
 
-def refusal(uri: str, error: JavaError, is_write: bool) -> CodedError:
+def refusal(uri: str, error: StoreError, is_write: bool) -> CodedError:
     """Return the one-line error for what S3A says about a first request to a store."""
     bucket = urlsplit(uri).netloc
     message = " ".join(error.message.split())
@@ -149,7 +151,7 @@ def refusal(uri: str, error: JavaError, is_write: bool) -> CodedError:
             f"the store of {bucket} does not accept the keys, or there are none: set "
             f"AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY ({reason})",
         )
-    if "AccessDenied" in text or "Status Code: 403" in text:
+    if any(mark in text for mark in ("AccessDenied", "Status Code: 403", "PermissionDeniedError")):
         remedy = f"permit it, or name another prefix ({reason})"
         if is_write:
             return UserError("HW_STORE_READ_ONLY", f"these keys may not write to {uri}: {remedy}")

@@ -17,9 +17,9 @@ from py4j.protocol import Py4JJavaError
 from headwaters.platform.java_gateway import java_gateway
 from headwaters.platform.store_check import (
     KINDS,
-    JavaError,
     Kind,
     Race,
+    StoreError,
     StoreVerdict,
     refusal,
     verdict,
@@ -45,7 +45,7 @@ class Competitor:
     uri: str
     settings: Mapping[str, str]
 
-    def compete(self, uri: str, kind: Kind, barrier: threading.Barrier) -> JavaError | None:
+    def compete(self, uri: str, kind: Kind, barrier: threading.Barrier) -> StoreError | None:
         """Create a file when all writers are ready. Return None for success, or the error."""
         out, answer = None, None
         try:
@@ -169,7 +169,7 @@ def _one(competitors: Sequence[Competitor], kind: Kind, uri: str) -> Race:
         return Race(kind, tuple(answers), competitors[0].stored(uri))
 
 
-def java_error(error: Py4JJavaError) -> JavaError:
+def java_error(error: Py4JJavaError) -> StoreError:
     """Return the exception of a call."""
     thrown = error.java_exception
-    return JavaError(thrown.getClass().getSimpleName(), str(thrown.getMessage()))
+    return StoreError(thrown.getClass().getSimpleName(), str(thrown.getMessage()))

@@ -26,8 +26,9 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError
 
-from headwaters.platform.delta_rs import query, read, without_panic
+from headwaters.platform.delta_rs import open_table, query, read, without_panic
 from headwaters.platform.errors import UserError, WorkError
+from headwaters.platform.places import Place
 from headwaters.tables.delta_log import actions, commit_files, exists
 from headwaters.tables.publications import TYPES, base_type, unpublishable
 
@@ -64,7 +65,7 @@ class Change:
 class PublishedTable:
     """A table, pinned at its newest version."""
 
-    def __init__(self, name: str, path: Path, key: Sequence[str]) -> None:
+    def __init__(self, name: str, path: Place, key: Sequence[str]) -> None:
         """Open a table. Raises UserError and WorkError if it is missing or cannot be published."""
         self.name, self.path, self.key = name, path, tuple(key)
         if not exists(path):
@@ -72,7 +73,7 @@ class PublishedTable:
                 "HW_PUBLISH_SOURCE", f"{name} is not there yet: build it by dbt, then publish it"
             )
         with self._reading():
-            table = DeltaTable(path)
+            table = open_table(path)
             schema = json.loads(table.schema().to_json())["fields"]
             metadata, version = table.metadata(), table.version()
         self._table, self._partitions = table, metadata.partition_columns
@@ -171,7 +172,7 @@ class PublishedTable:
             "then check. Reason"
         )
         with self._reading(what):
-            yield self.rows(DeltaTable(self.path, version=version), expressions)
+            yield self.rows(open_table(self.path, version), expressions)
 
     @cached_property
     def count(self) -> int:
@@ -235,11 +236,17 @@ class PublishedTable:
         return old, new
 
     def _of(self, files: Iterable[Action], folder: Path) -> DeltaTable:
-        """Return a Delta table of some files of this one."""
+        """Return a Delta table of some files of this one; those in a store are downloaded."""
+        files = list(files)
         (folder / "_delta_log").mkdir(parents=True)
-        for entry in self.path.iterdir():
-            if entry.name != "_delta_log":
-                (folder / entry.name).symlink_to(entry.absolute())
+        if isinstance(self.path, Path):
+            for entry in self.path.iterdir():
+                if entry.name != "_delta_log":
+                    (folder / entry.name).symlink_to(entry.absolute())
+        else:
+            for part in {part for file in files for part in _parts(file)}:
+                (folder / part).parent.mkdir(parents=True, exist_ok=True)
+                (folder / part).write_bytes((self.path / part).read_bytes())
         actions = [*self._head, *({"add": self._added(file)} for file in files)]
         text = "".join(json.dumps(action) + "\n" for action in actions)
         (folder / "_delta_log" / f"{0:020}.json").write_text(text)

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from headwaters.platform import lake as lakes
 from headwaters.platform import postgres
 from headwaters.platform.errors import CodedError, UserError
 from headwaters.platform.manifest import invoke
@@ -74,7 +73,7 @@ def publish(
     A publication that fails does not stop the others. Returns 2 for a wrong declaration or set-up,
     1 if a publication failed, 130 or 143 after a signal. A signal that ends `every` gives 0.
     """
-    lakes.enter(project.lake)
+    project.enter()
     told: dict[str, str] = {}
     with Stopping() as stopping:
         stopping.take_signals()
@@ -96,7 +95,7 @@ def publish(
 
 def check(project: Project, publications: Sequence[Publication], patience: float, say: Say) -> int:
     """Compare published tables with their models row by row; return 1 if they differ."""
-    lakes.enter(project.lake)
+    project.enter()
     code = 0
     for one in publications:
         try:
@@ -134,10 +133,10 @@ def _both(
         from headwaters.publish.postgres import PostgresTarget
 
         variable = declared.connection.env
-        url = partial(postgres.url, project.lake, variable)
+        url = partial(postgres.url, project.local, variable)
         return PostgresTarget(declared.table, variable, url, patience), source
     from headwaters.publish.kafka import KafkaTarget
 
-    servers = declared.servers or kafka_client.servers(project.lake)
+    servers = declared.servers or kafka_client.servers(project.local)
     settings = partial(kafka_client.resolved, f"{one.file}: {one.exposure}", declared.client)
     return KafkaTarget(declared.topic, servers, settings, patience, say), source

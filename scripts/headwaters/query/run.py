@@ -72,7 +72,7 @@ def run(project: Project, statement: str | None, options: QueryOptions) -> None:
         if statement is None:
             prompt.loop(
                 lambda text: shell.each(split(text), options),
-                project.lake / "sql_history",
+                project.local / "sql_history",
                 [*shell.declared.made_by, *sorted(shell.declared.columns)],
             )
         else:
@@ -147,7 +147,7 @@ def _opened(project: Project) -> Iterator[_Shell]:
         )
     settings = dict(credentials.server_side_parameters)
     is_embedded = "spark.remote" not in settings
-    if is_embedded and engine.find(project.lake):
+    if is_embedded and engine.find(project.local):
         settings, is_embedded = {"spark.remote": OF_THIS_LAKE}, False
     is_own = is_embedded or settings["spark.remote"] in OWN
     if is_embedded:

@@ -6,12 +6,10 @@ Each unreadable file becomes a line of `Lake.problems`, and the page shows the r
 from __future__ import annotations
 
 import json
-import os
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, TypeVar
 
 from deltalake.exceptions import DeltaError
@@ -21,6 +19,7 @@ from headwaters.analysis import expectations_of
 from headwaters.platform import lake as lakes
 from headwaters.platform.errors import CodedError, UserError, WorkError
 from headwaters.platform.nodes import Node, setting, table_name
+from headwaters.platform.places import Place
 from headwaters.platform.project import Project
 from headwaters.platform.review_schemas import is_of_review
 from headwaters.report import records, tables
@@ -67,15 +66,14 @@ class Gatherer:
     project: Project
     declared: Declared
     problems: list[str] = field(default_factory=list)
-    _known: dict[tuple[str, Path], tuple[Any, Any]] = field(default_factory=dict)
+    _known: dict[tuple[str, Place], tuple[Any, Any]] = field(default_factory=dict)
 
     def lake(self, now: datetime | None = None) -> Lake:
         """Read the lake. Raises UserError if the profile names none."""
         now = now or datetime.now(UTC)
         self.problems = list(self.declared.problems)
         project, place = self.project, self.project.lake
-        inside = place.is_relative_to(project.root)
-        shown = str(place.relative_to(project.root) if inside else place)
+        shown = str(place).removeprefix(f"{project.root}/")
         about = (str(settings(project).get("name")), project.target_name, shown, now)
         if not place.is_dir():
             text = f"there is no lake at {place} yet: `headwaters ingest` and `dbt run` make it"
@@ -105,7 +103,7 @@ class Gatherer:
             self.problems.append(str(_coded(what, error)))
             return None
 
-    def _once(self, what: str, place: Path, version: Any, read: Callable[[], T]) -> T:
+    def _once(self, what: str, place: Place, version: Any, read: Callable[[], T]) -> T:
         """Return the cached result for this version of a place, or read it."""
         known = self._known.get((what, place))
         if known is None or known[0] != version:
@@ -116,7 +114,7 @@ class Gatherer:
 
     # --- tables
 
-    def _states(self) -> dict[str, tuple[Path, State]]:
+    def _states(self) -> dict[str, tuple[Place, State]]:
         """Return all Delta tables of the warehouse and of local `location_root`s, by name."""
         found = {}
         for name, folder in (self._try("the warehouse", self._folders) or {}).items():
@@ -124,25 +122,26 @@ class Gatherer:
                 found[name] = folder, read
         return found
 
-    def _folders(self) -> dict[str, Path]:
+    def _folders(self) -> dict[str, Place]:
         """Return folders that may be tables: in the warehouse and at each `location_root`."""
 
-        def entries(schema: str, folder: Path) -> list[str]:
-            return self._try(f"the schema {schema}", os.listdir, folder) or []
+        def entries(schema: str, folder: Place) -> list[str]:
+            return self._try(f"the schema {schema}", _names, folder) or []
 
         return table_folders(self.project.warehouse, self.declared.tables, entries)
 
-    def _state(self, folder: Path) -> State | None:
+    def _state(self, folder: Place) -> State | None:
         log = folder / "_delta_log"
         if not log.is_dir():
             return None
-        commits = [one for one in os.scandir(log) if one.name.endswith((".json", ".parquet"))]
+        files: Iterable[Place] = log.iterdir()
+        commits = [one for one in files if one.suffix in (".json", ".parquet")]
         newest = max(commits, key=lambda one: one.name, default=None)
         version = newest and (newest.name, newest.stat().st_mtime_ns, len(commits))
         return self._once("state", folder, version, lambda: state(folder))
 
     def _tables(
-        self, states: Mapping[str, tuple[Path, State]], now: datetime
+        self, states: Mapping[str, tuple[Place, State]], now: datetime
     ) -> Iterator[ReportedTable]:
         paths = {str(folder): name for name, (folder, _) in states.items()}
         found = list(self._stream_positions(states))
@@ -165,7 +164,7 @@ class Gatherer:
                 yield made
 
     def _stream_positions(
-        self, states: Mapping[str, tuple[Path, State]]
+        self, states: Mapping[str, tuple[Place, State]]
     ) -> Iterator[tables.ReaderPosition]:
         """Yield the positions of streams that read tables of this lake."""
         for contract in self.declared.contracts:
@@ -196,7 +195,7 @@ class Gatherer:
 
     # --- models
 
-    def _models(self, states: Mapping[str, tuple[Path, State]]) -> Iterator[ReportedModel]:
+    def _models(self, states: Mapping[str, tuple[Place, State]]) -> Iterator[ReportedModel]:
         read = {name: one for name, (_, one) in states.items()}
         told: dict[str, ReportedOutcome] = (
             self._try("dbt's run_results.json", outcomes, self.project) or {}
@@ -211,7 +210,7 @@ class Gatherer:
 
     # --- streams
 
-    def _streams(self, states: Mapping[str, tuple[Path, State]]) -> Iterator[ReportedStream]:
+    def _streams(self, states: Mapping[str, tuple[Place, State]]) -> Iterator[ReportedStream]:
         batches = self._try("ingestion's journal", self._journal) or {}
         for contract in self.declared.contracts:
             if found := self._try(contract.name, self._stream, contract, states, batches):
@@ -220,7 +219,7 @@ class Gatherer:
     def _stream(
         self,
         contract: Contract,
-        states: Mapping[str, tuple[Path, State]],
+        states: Mapping[str, tuple[Place, State]],
         batches: Mapping[str, list[Batch]],
     ) -> ReportedStream:
         told = status(self.project, contract)
@@ -255,7 +254,7 @@ class Gatherer:
 
     def _journal(self) -> dict[str, list[Batch]]:
         """Return the newest batches of each stream from ingestion's journal."""
-        file = self.project.lake / "logs" / "ingest.jsonl"
+        file = self.project.local / "logs" / "ingest.jsonl"
         found: dict[str, list[Batch]] = defaultdict(list)
         if not file.exists():
             return found
@@ -280,9 +279,9 @@ class Gatherer:
 
     def _ops(
         self,
-        states: Mapping[str, tuple[Path, State]],
+        states: Mapping[str, tuple[Place, State]],
         table: str,
-        read: Callable[[Path, list[str]], tuple[T, ...]],
+        read: Callable[[Place, list[str]], tuple[T, ...]],
     ) -> tuple[T, ...]:
         """Read a table of the schema `ops`, or return nothing if it does not exist."""
         name = f"{self.declared.ops}.{table}"
@@ -294,7 +293,7 @@ class Gatherer:
         return self._try(name, self._once, table, folder, version, lambda: read(folder, has)) or ()
 
     def _expectations(
-        self, states: Mapping[str, tuple[Path, State]]
+        self, states: Mapping[str, tuple[Place, State]]
     ) -> tuple[ExpectationHistory, ...]:
         """Return the evaluated expectations, and those declared that no run has evaluated."""
         found = self._ops(states, "expectations", records.expectations)
@@ -307,6 +306,11 @@ class Gatherer:
                         ExpectationHistory(name, rule.name, rule.expression, rule.on_failure)
                     )
         return tuple(sorted((*found, *declared), key=lambda one: (one.table, one.name)))
+
+
+def _names(folder: Place) -> list[str]:
+    inside: Iterable[Place] = folder.iterdir()
+    return [one.name for one in inside]
 
 
 def _rules(node: Node) -> list[Any]:

@@ -10,11 +10,11 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from headwaters.analysis import parts_of
 from headwaters.platform.nodes import Node, table_name
+from headwaters.platform.places import Place
 from headwaters.platform.spark_version import SETTINGS_OF_RESULTS
 from headwaters.platform.sql import identifier
 from headwaters.runs.change_set_cache import ChangeSetCache
@@ -54,9 +54,9 @@ class ColumnOfLog:
 
 @dataclass
 class LogTables:
-    """The Delta tables in local folders, by schema and name in lower case. Reads each log once."""
+    """The Delta tables in their folders, by schema and name in lower case. Reads each log once."""
 
-    folders: Mapping[str, Path]
+    folders: Mapping[str, Place]
     _states: dict[str, State | None] = field(default_factory=dict)
     _commits: dict[str, list[Commit]] = field(default_factory=dict)
 

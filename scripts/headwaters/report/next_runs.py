@@ -8,9 +8,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from graphlib import TopologicalSorter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from jinja2.filters import do_filesizeformat
 from rich.console import Console
@@ -20,6 +18,7 @@ from headwaters.analysis import parts_of, strategy_of
 from headwaters.platform.errors import UserError
 from headwaters.platform.manifest import compiled, parse, run_dbt, selected
 from headwaters.platform.nodes import Node, table_name
+from headwaters.platform.places import Place, is_readable
 from headwaters.platform.project import Project
 from headwaters.platform.waiting import during
 from headwaters.report.facts import Way, prediction
@@ -83,9 +82,9 @@ class ExplainedRun:
 def explain(project: Project, select: Sequence[str], exclude: Sequence[str]) -> list[ExplainedRun]:
     """Return the next runs of the selected models, in the order of their runs. Starts no Spark.
 
-    Raises UserError if the tables are not in local folders, WorkError for a damaged log.
+    Raises UserError if another Spark has the tables, WorkError for a damaged log.
     """
-    _check_local(project)
+    _check_readable(project)
     with contextlib.chdir(project.root):  # dbt changes to this folder, and stays
         manifest = parse(project)
         found = compiled(project, manifest)
@@ -108,7 +107,7 @@ def explain(project: Project, select: Sequence[str], exclude: Sequence[str]) -> 
     return [run for key, run in runs.items() if chosen is None or key in chosen]
 
 
-def _reader(folders: Mapping[str, Path]) -> States:
+def _reader(folders: Mapping[str, Place]) -> States:
     """Return the function that reads the state of a table, each once."""
 
     @functools.cache
@@ -118,21 +117,24 @@ def _reader(folders: Mapping[str, Path]) -> States:
     return lambda table: read(".".join(parts_of(table)))
 
 
-def _check_local(project: Project) -> None:
+def _check_readable(project: Project) -> None:
+    """Raise UserError if another Spark has the tables, in a place that the target does not name."""
     credentials = project.credentials
     settings = credentials.server_side_parameters
-    place = str(settings.get("spark.sql.warehouse.dir", ""))
-    elsewhere = urlsplit(place).scheme not in ("", "file") and place
+    elsewhere = None
     if credentials.method != "session":
         elsewhere = f"a Spark of method {credentials.method}"
-    elif not elsewhere and "spark.remote" in settings and not project.warehouse.is_dir():
-        elsewhere = str(settings["spark.remote"])
+    elif not is_readable(named := settings.get("spark.sql.warehouse.dir", "")):
+        elsewhere = named
+    elif "spark.remote" in settings and not project.warehouse.is_dir():
+        elsewhere = settings["spark.remote"]
     if elsewhere:
         raise UserError(
             "HW_TABLES_ELSEWHERE",
-            f"explain reads the logs of tables in local folders, and the target "
-            f"{project.target_name} has its tables in {elsewhere}: choose another target with "
-            "--target, or run `dbt run-operation explain_refresh`, which asks Spark for one model",
+            f"explain reads the logs of tables, and the target {project.target_name} has its "
+            f"tables in {elsewhere}: put the `lake` of that Spark into the target, choose another "
+            "target with --target, or run `dbt run-operation explain_refresh`, which asks Spark "
+            "for one model",
         )
 
 
@@ -162,7 +164,7 @@ def without_plan(
 
 
 def _planned(
-    project: Project, manifest: Manifest, models: Sequence[str], folders: Mapping[str, Path]
+    project: Project, manifest: Manifest, models: Sequence[str], folders: Mapping[str, Place]
 ) -> dict[str, Mapping[str, Any]]:
     """Return the planned runs of models by id: the adapter plans them, in dbt's context."""
     printed: list[str] = []

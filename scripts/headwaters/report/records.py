@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from headwaters.platform.delta_rs import rows_of
+from headwaters.platform.places import Place
 from headwaters.report.facts import Evaluation, ExpectationHistory, Operation
 from headwaters.streams.quarantine import has_settled
 
@@ -26,7 +26,7 @@ _EXPECTATION = ("at", "table_name", "expectation", "expression", "on_failure")
 _COUNTS = ("rows_asked", "rows_broken")
 
 
-def operations(table: Path, has: Iterable[str]) -> tuple[Operation, ...]:
+def operations(table: Place, has: Iterable[str]) -> tuple[Operation, ...]:
     """Return the newest operations, newest first; `has` are the columns of the table."""
     columns = _selected(_OPERATION, has)
     # an operation has at most two rows
@@ -56,7 +56,7 @@ def _operation(rows: list[Mapping[str, Any]]) -> Operation:
     )
 
 
-def expectations(table: Path, has: Iterable[str]) -> tuple[ExpectationHistory, ...]:
+def expectations(table: Place, has: Iterable[str]) -> tuple[ExpectationHistory, ...]:
     """Return the evaluated expectations, each with its newest evaluations."""
     columns = _selected((*_EXPECTATION, *_COUNTS), has)
     numbered = (
@@ -79,7 +79,7 @@ def expectations(table: Path, has: Iterable[str]) -> tuple[ExpectationHistory, .
     )
 
 
-def reasons(table: Path, has: Iterable[str]) -> dict[str, int]:
+def reasons(table: Place, has: Iterable[str]) -> dict[str, int]:
     """Return the number of open records in a stream's quarantine by reason, the most first."""
     open_ones = "where settled is null" if has_settled(has) else ""
     sql = f"select reason, count(*) as records from t {open_ones} group by reason"

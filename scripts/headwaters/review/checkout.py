@@ -56,7 +56,7 @@ def _with_lake(project: Project, root: Path) -> Project:
     place = root / named.relative_to(project.root) if named.is_relative_to(project.root) else None
     if place and not place.exists():
         place.parent.mkdir(parents=True, exist_ok=True)
-        place.symlink_to(project.lake, target_is_directory=True)
+        place.symlink_to(project.local, target_is_directory=True)
     packages = project.root / _PACKAGES
     if packages.is_dir() and not (root / _PACKAGES).exists():
         (root / _PACKAGES).symlink_to(packages.resolve(), target_is_directory=True)

@@ -16,12 +16,12 @@ _Fact = TypeVar("_Fact")
 _AS_WRITTEN = {"diff_of_sql"}  # the project's own text
 
 
-def places_of(root: Path, base: Path, lake: Path) -> dict[str, str]:
+def places_of(root: Path, base: Path, local: Path) -> dict[str, str]:
     """Return the folders of this machine that messages name, with a name for each."""
     named = {
         base: "<project>",
         root: "<project>",
-        lake: "<lake>",
+        local: "<lake>",
         Path(sys.prefix): "<python>",
         Path(tempfile.gettempdir()): "<temporary>",
         Path.home(): "~",

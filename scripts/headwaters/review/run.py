@@ -78,7 +78,7 @@ def review(project: Project, out: Path, options: ReviewOptions, say: Say) -> int
             made = _reviewed(project, base, out, options, made, results, say)
         except HeadRefused as error:
             made = replace(made, does_not_parse=str(error))
-        made = without_places(made, places_of(project.root, base.root, project.lake))
+        made = without_places(made, places_of(project.root, base.root, project.local))
     made = replace(made, seconds=round(time.monotonic() - began, 1))
     # printed first, so that the user sees it even if the files cannot be written
     for line in (verdict(made).text, *summary(made), *made.notes):

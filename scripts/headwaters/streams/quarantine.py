@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from headwaters.platform.errors import WorkError
+from headwaters.platform.places import Place
 from headwaters.streams.contract import ROW_KEY
 from headwaters.streams.stream import Stream
 from headwaters.tables.delta_log import state
@@ -51,7 +51,7 @@ def has_settled(columns: Iterable[str]) -> bool:
     return SETTLED[0][0] in columns
 
 
-def counted(table: Path) -> Quarantine | None:
+def counted(table: Place) -> Quarantine | None:
     """Return the numbers of records; None if a file of the table has no statistics.
 
     A quarantine without settled records and without keys is counted by its log alone.
@@ -106,11 +106,11 @@ def place_of(stream: Stream, row: dict[str, Any]) -> str:
     """Return the place of a record: a file relative to the lake, or the columns of its source."""
     values = [(name, row[name]) for name in stream.contract.source.place]
     if [name for name, _ in values] == ["_source_file"]:
-        return str(values[0][1]).removeprefix("file://").removeprefix(f"{stream.lake}/")
+        return stream.shown(str(values[0][1])).removeprefix("file://")
     return " ".join(f"{name.strip('_')} {value}" for name, value in values)
 
 
-def _rows(table: Path, sql: str) -> list[dict[str, Any]]:
+def _rows(table: Place, sql: str) -> list[dict[str, Any]]:
     # delta-rs is an extra: `headwaters streams` works without it until a record is settled
     from deltalake.exceptions import DeltaError
 

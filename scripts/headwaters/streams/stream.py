@@ -12,7 +12,11 @@ from typing import Any, Literal
 
 from pyspark.sql.streaming.query import StreamingQuery
 
+from headwaters.platform import places
 from headwaters.platform.checkpoint import Checkpoint, Pending
+from headwaters.platform.errors import CodedError
+from headwaters.platform.leases import Hold
+from headwaters.platform.places import Place
 from headwaters.platform.project import Project
 from headwaters.streams.contract import Contract
 from headwaters.streams.sources.declared import StartAt
@@ -27,9 +31,10 @@ class Stream:
 
     contract: Contract
     checkpoint: Checkpoint
-    bronze: Path
-    quarantine: Path
-    lake: Path
+    bronze: Place
+    quarantine: Place
+    lake: Place
+    local: Path
     batches: int = 0
     rows: int = 0
     bytes: int = 0  # written to bronze
@@ -39,6 +44,8 @@ class Stream:
     error: str | None = None
     cause: Exception | None = None
     query: StreamingQuery | None = None
+    hold: Hold | None = None
+    holding: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     trigger: str | float = "available_now"
     begin: From | None = None
     well: bool = False  # since the start of its query
@@ -52,10 +59,11 @@ class Stream:
         schema = project.warehouse / f"{contract.schema_name.lower()}.db"
         return cls(
             contract=contract,
-            checkpoint=Checkpoint(project.lake / "checkpoints" / contract.name),
+            checkpoint=Checkpoint(project.lake / "checkpoints" / contract.name, project.local),
             bronze=schema / contract.table,
             quarantine=schema / f"{contract.table}_quarantine",
             lake=project.lake,
+            local=project.local,
         )
 
     @property
@@ -64,9 +72,17 @@ class Stream:
         return self.trigger != "available_now"
 
     @property
-    def path(self) -> Path:
+    def path(self) -> Place:
         """Return the folder of a files stream, or the table of a Delta stream."""
-        return self.lake / str(self.contract.stream.path)
+        return places.join(self.lake, str(self.contract.stream.path))
+
+    def input(self, uri: str) -> Place:
+        """Return an input file, given as an unquoted URI."""
+        return places.join(self.lake, uri)
+
+    def shown(self, uri: str) -> str:
+        """Return an unquoted URI relative to the lake, if inside: the lake may move."""
+        return uri.removeprefix(f"{places.uri(self.lake)}/")
 
     @property
     def start(self) -> str | StartAt:
@@ -82,6 +98,21 @@ class Stream:
         same = self.checkpoint.contract(Contract) == self.contract
         return tables and same and self.pending is not None and self.pending.nothing
 
+    def take(self) -> None:
+        """Hold the stream for this process. Raises WorkError if another one ingests it."""
+        self.release()
+        self.hold = self.holding.enter_context(self.checkpoint.held())
+
+    def release(self) -> None:
+        """Give the stream up, if this process holds it."""
+        self.holding.close()
+        self.hold = None
+
+    def check_hold(self) -> None:
+        """Raise WorkError if another process may have taken the stream over."""
+        if self.hold is not None:
+            self.hold.check()
+
     def recovered(self) -> None:
         """Clear the reason of a failure once the stream runs again, even without new records."""
         self.failures, self.error = 0, None
@@ -89,13 +120,16 @@ class Stream:
 
     def keep_error(self) -> None:
         """Store the reason of the stream's failure, or its success."""
-        with contextlib.suppress(OSError):  # a full disk must not stop the other streams
+        if self.hold is not None and self.hold.is_lost:
+            return
+        # a full disk or a store that is away must not stop the other streams
+        with contextlib.suppress(OSError, CodedError):
             self.checkpoint.keep_error(self.error)
 
     def log(self, **facts: Any) -> None:
-        """Write a line of JSON for a batch or a failure to `<lake>/logs/ingest.jsonl`."""
+        """Write a line of JSON for a batch or a failure to `ingest.jsonl`, on this machine."""
         line = {"at": datetime.now(UTC).isoformat(), "stream": self.contract.name, **facts}
-        file = self.lake / "logs" / "ingest.jsonl"
+        file = self.local / "logs" / "ingest.jsonl"
         # the batch is written, even if the disk is full now
         with contextlib.suppress(OSError):
             file.parent.mkdir(parents=True, exist_ok=True)

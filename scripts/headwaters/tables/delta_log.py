@@ -16,7 +16,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from pathlib import Path
 from typing import Any
 
 from pyarrow import ArrowException, compute, parquet
@@ -29,6 +28,7 @@ from headwaters.platform.delta_version import (
 )
 from headwaters.platform.errors import WorkError
 from headwaters.platform.json_lines import lines
+from headwaters.platform.places import Place, RemotePath
 from headwaters.tables.commits import Commit, commit_of_log
 
 MOST_COMMITS = 200
@@ -88,12 +88,13 @@ class State:
     protocol: Mapping[str, Any] = field(default_factory=dict)
 
 
-def exists(table: Path) -> bool:
+def exists(table: Place) -> bool:
     """Return true if this folder is a Delta table; a log without a commit is not enough."""
-    return next((table / "_delta_log").glob("*.json"), None) is not None
+    commits: Iterator[Place] = (table / "_delta_log").glob("*.json")
+    return next(commits, None) is not None
 
 
-def snapshot(table: Path) -> Snapshot | None:
+def snapshot(table: Place) -> Snapshot | None:
     """Return the latest state of the table in this folder, or None without a Delta table."""
     found = _replay(table)
     if found is None:
@@ -102,7 +103,7 @@ def snapshot(table: Path) -> Snapshot | None:
     return Snapshot(found.version, _total(files), len(files), sum(file.size for file in files))
 
 
-def state(table: Path, most: int = MOST_COMMITS) -> State | None:
+def state(table: Place, most: int = MOST_COMMITS) -> State | None:
     """Return the newest version of the table in this folder, and up to `most` of its commits.
 
     Returns None if the folder is not a Delta table. Raises WorkError for an incomplete or
@@ -139,7 +140,7 @@ def state(table: Path, most: int = MOST_COMMITS) -> State | None:
     )
 
 
-def few_rows(table: Path) -> int | None:
+def few_rows(table: Place) -> int | None:
     """Return the rows of a table with a small log, or None for another, or without statistics."""
     checkpoints = _checkpoints(table)
     start = max(checkpoints, default=-1)
@@ -151,7 +152,7 @@ def few_rows(table: Path) -> int | None:
     return found.rows if found else None
 
 
-def commits_of_log(table: Path, most: int) -> list[Commit]:
+def commits_of_log(table: Place, most: int) -> list[Commit]:
     """Return the newest commits as `describe history` shows them, newest first.
 
     Delta dates a commit by its own timestamp if the table has one for each commit now, otherwise by
@@ -173,12 +174,12 @@ def commits_of_log(table: Path, most: int) -> list[Commit]:
     return found[::-1]
 
 
-def table_id(table: Path) -> str:
+def table_id(table: Place) -> str:
     """Return the identity of the newest version's table. Raises WorkError for an incomplete log."""
     return str(_definition(table).metadata["id"])
 
 
-def properties_of_log(table: Path) -> dict[str, str]:
+def properties_of_log(table: Place) -> dict[str, str]:
     """Return the properties of the newest version as `show tblproperties` does.
 
     They include the protocol. None of them is redacted. Raises WorkError for an incomplete log.
@@ -203,7 +204,7 @@ class _Definition:
         self.protocol = self.protocol or action.get("protocol") or {}
 
 
-def _definition(table: Path) -> _Definition:
+def _definition(table: Place) -> _Definition:
     """Return the newest metadata and protocol; most commits of a run have the metadata."""
     found = _Definition()
     checkpoints = _checkpoints(table)
@@ -233,20 +234,20 @@ def properties_of_protocol(protocol: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def is_whole(table: Path) -> bool:
+def is_whole(table: Place) -> bool:
     """Return true if each commit is immediately a file of the log; catalogs may hold newer ones."""
     log = table / "_delta_log"
     return log.is_dir() and not any(any((log / name).glob("*")) for name in FOLDERS_OF_CATALOGS)
 
 
-def _newest_commits(table: Path, most: int | None = None) -> Iterator[tuple[int, Path]]:
+def _newest_commits(table: Place, most: int | None = None) -> Iterator[tuple[int, Place]]:
     """Yield versions and files of the commits that the log still has, newest first.
 
     Delta notes its last checkpoint, from where the newest commit is found without a list of all.
     """
     log = table / "_delta_log"
 
-    def file(version: int) -> Path:
+    def file(version: int) -> Place:
         return log / f"{version:020}.json"
 
     try:
@@ -261,7 +262,7 @@ def _newest_commits(table: Path, most: int | None = None) -> Iterator[tuple[int,
         yield version, file(version)
 
 
-def schema_at(table: Path, version: int) -> str | None:
+def schema_at(table: Place, version: int) -> str | None:
     """Return the schema of a version as JSON, or None if the log no longer has it."""
     commits = {number: path for number, path in commit_files(table).items() if number <= version}
     checkpoints = _checkpoints(table)
@@ -311,7 +312,7 @@ class _Replayed:
             self.clustering = tuple(".".join(parts) for parts in columns)
 
 
-def _replay(table: Path) -> _Replayed | None:
+def _replay(table: Place) -> _Replayed | None:
     commits, checkpoints = commit_files(table), _checkpoints(table)
     start = max(checkpoints, default=-1)
     if not commits and start < 0:
@@ -326,28 +327,28 @@ def _replay(table: Path) -> _Replayed | None:
     return found
 
 
-def _checkpoints(table: Path) -> dict[int, list[Path]]:
+def _checkpoints(table: Place) -> dict[int, list[Place]]:
     """Return the files of the complete checkpoints, by their versions."""
-    checkpoints: dict[int, list[Path]] = {}
+    checkpoints: dict[int, list[Place]] = {}
     for path in (table / "_delta_log").glob("*.checkpoint.*"):
         if path.suffix in (".parquet", ".json"):
             checkpoints.setdefault(int(path.name.split(".")[0]), []).append(path)
     return {version: parts for version, parts in checkpoints.items() if _complete(parts)}
 
 
-def _gap(commits: Mapping[int, Path], start: int, version: int) -> int | None:
+def _gap(commits: Mapping[int, Place], start: int, version: int) -> int | None:
     """Return the first version missing from the log after a checkpoint."""
     return next((number for number in range(start + 1, version) if number not in commits), None)
 
 
-def _damaged(table: Path, what: str) -> WorkError:
+def _damaged(table: Place, what: str) -> WorkError:
     return WorkError(
         "HW_TABLE_DAMAGED",
         f"the log of {table} {what}: put its _delta_log back from a copy, as it was",
     )
 
 
-def _logged(version: int, path: Path) -> Logged:
+def _logged(version: int, path: Place) -> Logged:
     info: dict[str, Any] = {}
     added = removed = size = rows = 0
     for action in actions(path):
@@ -375,12 +376,12 @@ def _total(files: Iterable[_File]) -> int | None:
     return None if None in counts else sum(count for count in counts if count is not None)
 
 
-def version(table: Path) -> int | None:
+def version(table: Place) -> int | None:
     """Return the newest version of the table in this folder, or None without a Delta table."""
     return max(commit_files(table), default=None)
 
 
-def first_after(table: Path, app: str, batch: int) -> int | None:
+def first_after(table: Place, app: str, batch: int) -> int | None:
     """Return the first version with a later batch of a writer (`txnAppId`), if any."""
     found = None
     for number, path in sorted(commit_files(table).items(), reverse=True):
@@ -391,19 +392,19 @@ def first_after(table: Path, app: str, batch: int) -> int | None:
     return found
 
 
-def commit_of(table: Path, app: str, batch: int) -> int | None:
+def commit_of(table: Place, app: str, batch: int) -> int | None:
     """Return the version with a batch of a writer (`txnAppId`), if the log still has it."""
     commits = sorted(commit_files(table).items(), reverse=True)
     return next((number for number, path in commits if batch in _transactions(path, app)), None)
 
 
-def _transactions(commit: Path, app: str) -> list[int]:
+def _transactions(commit: Place, app: str) -> list[int]:
     """Return the batches of a writer in a commit."""
     found = (action["txn"] for action in actions(commit) if "txn" in action)
     return [int(one["version"]) for one in found if one["appId"] == app]
 
 
-def appended(table: Path, since: int) -> tuple[int, int]:
+def appended(table: Place, since: int) -> tuple[int, int]:
     """Return the files and bytes that commits from version `since` on have added."""
     commits = (path for number, path in commit_files(table).items() if number >= since)
     added = (action.get("add") for path in commits for action in actions(path))
@@ -411,18 +412,18 @@ def appended(table: Path, since: int) -> tuple[int, int]:
     return len(sizes), sum(sizes)
 
 
-def commit_files(table: Path) -> dict[int, Path]:
+def commit_files(table: Place) -> dict[int, Place]:
     """Return the files of the commits that the log still has, by their versions."""
     log = table / "_delta_log"
     return {int(path.stem): path for path in log.glob("*.json") if path.stem.isdigit()}
 
 
-def actions(commit: Path) -> Iterator[dict[str, Any]]:
+def actions(commit: Place) -> Iterator[dict[str, Any]]:
     """Yield the actions of a commit, each an object with the action's name as its only key."""
     return map(json.loads, lines(commit))
 
 
-def _complete(parts: list[Path]) -> bool:
+def _complete(parts: list[Place]) -> bool:
     pieces = parts[0].name.split(".")
     return len(pieces) != 5 or len(parts) == int(pieces[3])  # <version>.checkpoint.<i>.<n>.parquet
 
@@ -434,7 +435,7 @@ _OF_CHECKPOINT = [
 
 
 def _checkpoint(
-    parts: Iterable[Path], columns: Sequence[str] = _OF_CHECKPOINT
+    parts: Iterable[Place], columns: Sequence[str] = _OF_CHECKPOINT
 ) -> Iterator[dict[str, Any]]:
     """Yield the actions of a checkpoint; one of version 2 lists its data files in sidecar files."""
     for part in parts:
@@ -444,9 +445,10 @@ def _checkpoint(
                 yield from _stored(part.parent / "_sidecars" / sidecar["path"], columns)
 
 
-def _stored(file: Path, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+def _stored(file: Place, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
     # `stats_parsed` and `partitionValues_parsed` may have years that Python does not support
-    with parquet.ParquetFile(file) as opened:
+    source = file.open() if isinstance(file, RemotePath) else file
+    with parquet.ParquetFile(source) as opened:
         for batch in opened.iter_batches(columns=list(columns)):
             # of a million rows, one has the schema
             is_there = reduce(compute.or_, map(compute.is_valid, batch.columns))

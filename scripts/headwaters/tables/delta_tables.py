@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
@@ -13,6 +12,7 @@ from pyspark.sql.types import StructType
 
 from headwaters.platform.delta_version import features_of_types
 from headwaters.platform.errors import UserError
+from headwaters.platform.places import Place
 from headwaters.platform.sql import literal
 from headwaters.tables.delta_log import exists
 from headwaters.tables.properties import DECLARED
@@ -40,7 +40,7 @@ class TableSnapshot:
     Take a new one for each batch, because other processes may have written.
     """
 
-    def __init__(self, spark: SparkSession, path: Path) -> None:
+    def __init__(self, spark: SparkSession, path: Place) -> None:
         """Open the table in this folder, which need not exist yet."""
         self.spark, self.path = spark, path
         self._known: Any = None

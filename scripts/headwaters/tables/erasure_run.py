@@ -9,12 +9,11 @@ of rows, in the view `headwaters_erased_rows`.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import secrets
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -23,9 +22,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from headwaters.platform import atomic_write
+from headwaters.platform import atomic_write, leases, places
 from headwaters.platform.checkpoint import Checkpoint
 from headwaters.platform.errors import UserError
+from headwaters.platform.places import Place, RemotePath
 from headwaters.platform.review_schemas import is_of_review
 from headwaters.platform.sql import identifier
 from headwaters.platform.text import sql_command
@@ -135,15 +135,17 @@ class Erasure:
         value: str,
         columns: Sequence[str],
         artifacts: Sequence[Path],
-        lake: Path,
+        lake: Place,
+        local: Path | None = None,
     ) -> None:
         """Store the value for the session.
 
-        `columns` are all columns of this kind; `artifacts` are the folders of dbt's files.
+        `columns` are all columns of this kind; `artifacts` are the folders of dbt's files, and
+        `local` is this machine's folder of a lake in a store.
         """
         self.kind, self.columns, self._artifacts = kind, list(columns), list(artifacts)
         self._spark, self._value = spark, value
-        self._lake = lake
+        self._lake, self._local = lake, local or lake
         rows = [(value, fragment(value).encode())]
         view = spark.createDataFrame(rows, "_headwaters_value string, _headwaters_fragment binary")
         view.createOrReplaceTempView("headwaters_erased")
@@ -161,7 +163,7 @@ class Erasure:
     # --- the ledger's name of the subject
 
     @property
-    def key(self) -> Path:
+    def key(self) -> Place:
         """Return the key of the ledger's hashes: in the lake, for its owner alone."""
         return self._lake / "erasure.key"
 
@@ -170,7 +172,11 @@ class Erasure:
         if not self.key.exists():
             if not make:
                 return None
-            atomic_write.write_private(self.key, secrets.token_hex(32) + "\n")
+            made = secrets.token_hex(32) + "\n"
+            if isinstance(self.key, RemotePath):
+                self.key.create(made.encode())
+            else:
+                atomic_write.write_private(self.key, made)
         return keyed_hash(bytes.fromhex(self.key.read_text().strip()), self.kind, self._value)
 
     def is_told(self, text: str) -> bool:
@@ -394,7 +400,7 @@ class Erasure:
                     f"a replay of {name} was interrupted or is still running, and would bring "
                     f"records back: run `headwaters replay --select {name} --apply` first"
                 )
-            if checkpoint.unfinished and not _is_held(checkpoint):
+            if checkpoint.unfinished and not leases.is_held(checkpoint.path):
                 return (
                     f"a batch of {name} was interrupted, and is read again by the next run: run "
                     f"`headwaters ingest --select {name}` first"
@@ -413,28 +419,29 @@ class Erasure:
         Form. Schemas of reviews have copies of rows, and are named without a search.
         """
         result = Beside()
-        for schema in sorted(it.stem for it in self._lake.glob("warehouse/review_*.db")):
+        schemas: Iterable[Place] = self._lake.glob("warehouse/review_*.db")
+        for schema in sorted(it.stem for it in schemas):
             if is_of_review(schema):
                 drop = sql_command([f"drop schema `{schema}` cascade"])
                 result.found.append(f"{schema}: a review copied rows into it: `{drop}`")
         for folder, said in landings.items():
-            place, form = self._lake / folder, _form(said)
+            place, form = places.join(self._lake, folder), _form(said)
             if not place.is_dir():
                 result.pass_over(f"the folder {folder}, which is not on this machine", 0)
             for file in _files(place):
                 self._search_records(file, form, result)
-        places = [self._lake / "checkpoints", self._lake / "logs", *self._artifacts]
-        places += [Path.cwd() / name for name in PAGES]
+        texts = [self._lake / "checkpoints", self._local / "logs", *self._artifacts]
+        texts += [Path.cwd() / name for name in PAGES]
         if not self.is_searchable:
             result.pass_over("logs and artifacts: a number or a short value is in each of them", 0)
-            places = []
-        for file in dict.fromkeys(file for place in places for file in _files(place)):
+            texts = []
+        for file in dict.fromkeys(file for place in texts for file in _files(place)):
             result.searched += 1
             if self._is_mentioned(file):
                 result.found.append(f"{self._shown(file)}: mentions it")
         return result
 
-    def _search_records(self, file: Path, form: Form, result: Beside) -> None:
+    def _search_records(self, file: Place, form: Form, result: Beside) -> None:
         name = verdict(self._shown(file).encode(), self._value, Form("path"))
         if name is SubjectMatch.PRESENT:
             result.found.append(f"{self._shown(file)}: is named after it")
@@ -455,14 +462,14 @@ class Erasure:
                 f"{self._shown(file)}: {said[SubjectMatch.UNDECIDED]} lines that cannot be parsed"
             )
 
-    def _is_mentioned(self, file: Path) -> bool:
+    def _is_mentioned(self, file: Place) -> bool:
         with file.open("rb") as lines:
             return mentions(_lines(lines), self._value)
 
-    def _shown(self, file: Path) -> str:
-        for root in (self._lake, Path.cwd()):
-            if file.is_relative_to(root):
-                return str(file.relative_to(root))
+    def _shown(self, file: Place) -> str:
+        for root in (self._lake, self._local, Path.cwd()):
+            if str(file).startswith(f"{root}/"):
+                return str(file).removeprefix(f"{root}/")
         return str(file)
 
 
@@ -484,20 +491,11 @@ def _at(written: Mapping[str, int], path: str) -> int:
     )
 
 
-def _is_held(checkpoint: Checkpoint) -> bool:
-    try:
-        with (checkpoint.path / ".lock").open() as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except FileNotFoundError:
-        pass
-    return False
-
-
-def _files(place: Path) -> list[Path]:
+def _files(place: Place) -> Sequence[Place]:
     if place.is_file():
         return [place]
+    if isinstance(place, RemotePath):
+        return sorted(place.files())
     return sorted(file for file in place.rglob("*") if file.is_file() and not file.is_symlink())
 
 

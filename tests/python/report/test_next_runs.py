@@ -162,9 +162,10 @@ def test_tables_elsewhere_are_one_line(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         next_runs.explain(project, [], [])
     assert str(caught.value) == (
-        "[HW_TABLES_ELSEWHERE] explain reads the logs of tables in local folders, and the target "
-        "dev has its tables in hdfs://lake/warehouse: choose another target with --target, or run "
-        "`dbt run-operation explain_refresh`, which asks Spark for one model"
+        "[HW_TABLES_ELSEWHERE] explain reads the logs of tables, and the target dev has its tables "
+        "in hdfs://lake/warehouse: put the `lake` of that Spark into the target, choose another "
+        "target with --target, or run `dbt run-operation explain_refresh`, which asks Spark for "
+        "one model"
     )
 
 

@@ -52,7 +52,7 @@ def test_the_base_of_each_target_has_the_same_lake(repository: Shop, target: str
     base, _ = revisions(project, "main", repository.folder / "written")
     with checked_out(project, base.commit) as found:
         assert found.root != project.root
-        assert (found.root / found.place).resolve() == project.lake.resolve()
+        assert (found.root / found.place).resolve() == project.local.resolve()
 
 
 def test_the_base_is_the_merge_base_and_reads_the_same_lake(
@@ -71,7 +71,7 @@ def test_the_base_is_the_merge_base_and_reads_the_same_lake(
     with checked_out(project, base.commit) as found:
         assert (found.root / "seeds" / "regions.csv").read_text() != "customer,region\n"
         assert not (found.root / "seeds" / "more.csv").exists()
-        assert (found.root / found.place).resolve() == project.lake.resolve()
+        assert (found.root / found.place).resolve() == project.local.resolve()
     assert list((tmp_path / "tmp").iterdir()) == []
     assert len(repository.git("worktree", "list").splitlines()) == 1
 

@@ -18,11 +18,12 @@ from dbt.adapters.spark.connections import SparkConnectionManager, SparkCredenti
 from dbt_common.exceptions import DbtRuntimeError
 
 from headwaters.analysis import tokens
-from headwaters.platform import hive_metastore, object_store
+from headwaters.platform import hive_metastore, object_store, places
+from headwaters.platform import lake as lakes
 from headwaters.platform.errors import UserError
 from headwaters.platform.fields import text_of
 from headwaters.platform.hive_metastore import SETTING
-from headwaters.platform.lake import home
+from headwaters.platform.places import Place, RemotePath
 from headwaters.platform.spark_mistakes import SqlText
 from headwaters.runs.client_rows import ClientRows
 from headwaters.runs.histories import Histories, changes_session, changes_settings, written_by
@@ -62,12 +63,17 @@ class HeadwatersCredentials(SparkCredentials):
 
     `lake` is the folder of the tables, the metastore and the logs of a Spark inside the process
     (default: HEADWATERS_LAKE, or `lake` in the project), unless `server_side_parameters` name other
-    paths. `metastore` names one outside the lake (default: HEADWATERS_METASTORE, or the embedded
-    one). `method` is `session` by default.
+    paths. It may be in a store, such as `s3a://bucket/lake`; `local` is then this machine's folder
+    of logs and of the embedded metastore (default: HEADWATERS_LOCAL, or a folder in `.headwaters`
+    of the project). `metastore` names one outside the lake (default: HEADWATERS_METASTORE, or the
+    embedded one). `method` is `session` by default.
     """
 
     lake: str | None = None
+    local: str | None = None
     metastore: str | None = None
+
+    _root = None  # the project's folder, after `settle`
 
     @classmethod
     def __pre_deserialize__(cls, data: Any) -> Any:
@@ -99,7 +105,8 @@ class HeadwatersCredentials(SparkCredentials):
         Packages read `target.database` for their sources, and take None for the only catalog.
         """
         for key, value in super().connection_info(with_aliases=with_aliases):
-            yield key, str(self.place) if key == "lake" else value
+            place = self._named if self.is_remote else str(self.place)
+            yield key, place if key == "lake" else value
         if with_aliases:
             yield "database", None
 
@@ -109,14 +116,13 @@ class HeadwatersCredentials(SparkCredentials):
         Raise UserError for a setting that makes other readers read dates and times differently, or
         is not safe on S3.
         """
-        if "://" in self._named:
-            raise UserError(
-                "HW_PROFILE",
-                f"lake is {self._named}: name a folder of this machine, and put the tables on S3 "
-                f"with server_side_parameters: {{{object_store.WAREHOUSE}: {self._named}}}",
-            )
-        self.lake = str(root / self._named)
         given = self.server_side_parameters
+        self._root = root
+        if self.is_remote:
+            self.lake = self._named
+            places.check_uri(self._named, "the lake", None if "spark.remote" in given else given)
+        else:
+            self.lake = str(root / self._named.removeprefix("file://"))
         for name, value in _FILES.items():
             if given.get(name, value).upper() != value:
                 raise UserError(
@@ -130,34 +136,60 @@ class HeadwatersCredentials(SparkCredentials):
         if named := metastore_of(self.metastore or "", given, is_own):
             given[SETTING] = named
         if is_own:
-            self.server_side_parameters = {**defaults(Path(self.lake), given), **given}
+            warehouse = f"{self.lake}/warehouse"
+            added = defaults(root / self._local, given, warehouse)
+            self.server_side_parameters = {**added, **given}
+
+    @property
+    def is_remote(self) -> bool:
+        """Return true if the lake is in a store."""
+        return places.is_remote(self._named)
+
+    @property
+    def home(self) -> Place:
+        """Return the lake: a folder, or a place in a store."""
+        if self.is_remote:
+            return places.open_uri(self._named, self.server_side_parameters)
+        return self.folder
 
     @property
     def folder(self) -> Path:
-        """Return the lake: the folder of the embedded metastore, or else `lake`."""
-        return home(self.place)
+        """Return this machine's folder: that of the embedded metastore, or else of the lake."""
+        return lakes.home(self.place)
 
     @property
     def place(self) -> Path:
-        """Return the lake's path as in the profile: relative to the project's root, or absolute."""
+        """Return that folder as in the profile: relative to the project's root, or absolute."""
         metastore = derby_folder(self.server_side_parameters)
-        return metastore.parent if metastore else Path(self._named)
+        if metastore:
+            return metastore.parent
+        return (self._root or Path()) / self._local if self.is_remote else self._local
+
+    @property
+    def _local(self) -> Path:
+        if not self.is_remote:
+            return Path(self._named.removeprefix("file://"))
+        named = self.local or os.environ.get("HEADWATERS_LOCAL")
+        return Path(named or Path(lakes.HIDDEN) / re.sub(r"[^\w.-]+", "-", self._named))
 
     @property
     def _named(self) -> str:
         return self.lake or os.environ.get("HEADWATERS_LAKE") or "lake"
 
 
-def defaults(lake: Path, given: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of a Spark inside the process on a lake, in addition to those given."""
-    added = {**_DELTA, object_store.WAREHOUSE: str(lake / "warehouse")}
-    added |= object_store.defaults(given, os.environ)
+def defaults(local: Path, given: Mapping[str, str], warehouse: str | None = None) -> dict[str, str]:
+    """Return the settings of a Spark inside the process, in addition to those given.
+
+    `local` is the folder of the embedded metastore, and of the warehouse unless that is named.
+    """
+    added = {**_DELTA, object_store.WAREHOUSE: warehouse or str(local / "warehouse")}
+    added |= object_store.defaults({**added, **given}, os.environ)
     if given.get("spark.master", "local").startswith("local"):
         added |= _ALONE
     elsewhere = ("spark.hadoop.hive.metastore.uris", "spark.sql.catalogImplementation", SETTING)
     if not any(name in given for name in elsewhere):
         added |= {
-            DERBY: f"jdbc:derby:;databaseName={lake / 'metastore'};create=true",
+            DERBY: f"jdbc:derby:;databaseName={local / 'metastore'};create=true",
             "spark.hadoop.hive.metastore.disallow.incompatible.col.type.changes": "false",
         }
     return added
@@ -281,6 +313,8 @@ class HeadwatersConnectionManager(SparkConnectionManager):
         from dbt.adapters.headwaters import session  # `dbt parse` needs no pyspark.sql
 
         settings, lake = credentials.server_side_parameters, credentials.folder
+        if isinstance(home := credentials.home, RemotePath) and "spark.remote" not in settings:
+            lakes.enter_store(home, lake)
         handle = session.HeadwatersConnection(settings, lake)
         connection.handle = session.HeadwatersWrapper(handle)
         connection.state = ConnectionState.OPEN

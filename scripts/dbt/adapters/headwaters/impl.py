@@ -664,7 +664,8 @@ class HeadwatersAdapter(SparkAdapter):
             value = read_value(given, name, Path.cwd())
         spark, config = dbt_compat.spark_session(self.connections), self.config
         artifacts = [Path(config.project_target_path), Path(config.log_path)]
-        self._erasure = Erasure(spark, kind, value, columns, artifacts, config.credentials.folder)
+        places = config.credentials.home, config.credentials.folder
+        self._erasure = Erasure(spark, kind, value, columns, artifacts, *places)
         return self._erasure
 
     def cleanup_connections(self) -> None:

@@ -41,6 +41,7 @@ from headwaters.runs.work import drop_staging_table
 from headwaters.tables.checks import as_seen_by, setting_problems
 from headwaters.tables.commits import Commit, as_mapping
 from headwaters.tables.settings import run_config, strategy_problems
+from headwaters.tables.table_folders import check_new_table
 
 if TYPE_CHECKING:
     from dbt.adapters.headwaters.impl import HeadwatersAdapter, RunResponse
@@ -288,6 +289,11 @@ class Runs:
     def __init__(self, adapter: HeadwatersAdapter) -> None:
         """Run by an adapter."""
         self._adapter = adapter
+
+    @raises_dbt_errors
+    def check_new_stream(self, schema: str, table: str, location: str) -> None:
+        """Raise UserError if a new table of a stream is empty, and the lake has its rows."""
+        check_new_table(self._adapter.config.credentials.home, schema, table, location)
 
     @raises_dbt_errors
     def begin(self, context: Context, target: Any, after_hooks: bool = False) -> StartedRun:

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from headwaters.platform.errors import UserError
 from headwaters.platform.options import find_project
 
 Out = Annotated[
@@ -174,11 +175,16 @@ def simulate_clicks(
 
 
 def _landing() -> Path:
-    from headwaters.platform.lake import enter
-
-    lake = find_project().lake
-    enter(lake)
-    return lake / "landing"
+    project = find_project()
+    landing = project.lake / "landing"
+    if not isinstance(landing, Path):
+        raise UserError(
+            "HW_ARGUMENT",
+            f"simulate writes files to a folder, and the lake is {project.lake}: name a folder "
+            f"with --out, and copy its files to {landing}",
+        )
+    project.enter()
+    return landing
 
 
 def _sent(
@@ -200,7 +206,7 @@ def _sent(
         from headwaters.streams.sources.kafka_client import servers
 
         for topic, records in streams.items():
-            number = send_once(servers(find_project().lake), topic, list(records))
+            number = send_once(servers(find_project().local), topic, list(records))
             typer.echo(f"{topic}: {number:,} records sent" if number else f"{topic}: nothing new")
     return to_http is not None or to_kafka
 

@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 
 from headwaters.platform import atomic_write
-from headwaters.platform import lake as lakes
 from headwaters.platform.errors import UserError, WorkError
+from headwaters.platform.places import Place, RemotePath
 from headwaters.platform.project import Project
 
 # folder under data/ → the stream's folder under <lake>/landing
@@ -20,7 +20,7 @@ def land(project: Project) -> dict[str, int]:
     A file appears under its name whole or not at all, so that a stream never reads half of one.
     Raises UserError if the samples are missing, WorkError if a copy fails.
     """
-    lakes.enter(project.lake)
+    project.enter()
     landed = {}
     for source, stream in SAMPLES.items():
         folder = project.root / "data" / source
@@ -34,11 +34,15 @@ def land(project: Project) -> dict[str, int]:
     return landed
 
 
-def _copy(files: list[Path], folder: Path) -> int:
+def _copy(files: list[Path], folder: Place) -> int:
     copied = 0
     for path in files:
         target = folder / path.name
         if target.exists():
+            continue
+        if isinstance(target, RemotePath):
+            target.write_bytes(path.read_bytes())
+            copied += 1
             continue
         try:
             folder.mkdir(parents=True, exist_ok=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from headwaters.platform import atomic_write
+from headwaters.platform.places import Place
 from headwaters.platform.project import Project
 from headwaters.tables.delta_log import snapshot
 
@@ -36,7 +38,8 @@ def lines(project: Project, before: dict[str, int]) -> list[Line]:
     """Return every Delta table of the warehouse's layers, in the order of the layers."""
     found = []
     for layer in LAYERS:
-        for folder in sorted((project.warehouse / f"{layer}.db").glob("*")):
+        folders: Iterable[Place] = (project.warehouse / f"{layer}.db").glob("*")
+        for folder in sorted(folders, key=str):
             if (state := snapshot(folder)) is not None:
                 name = f"{layer}.{folder.name}"
                 found.append(Line(name, state.rows, (state.rows or 0) - before.get(name, 0)))
@@ -46,7 +49,7 @@ def lines(project: Project, before: dict[str, int]) -> list[Line]:
 def summary(project: Project, console: Console | None = None) -> None:
     """Print the tables, and record their rows for the next summary."""
     console = console or Console()
-    record = project.lake / "summary.json"
+    record = project.local / "summary.json"
     found = lines(project, _before(record))
     if not found:
         console.print("no tables yet: `make run` makes them")

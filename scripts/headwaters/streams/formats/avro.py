@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
 from headwaters.platform.errors import WorkError
+from headwaters.platform.places import Place
 from headwaters.platform.sql import identifier
 from headwaters.streams.formats.base import FileFormat
 from headwaters.streams.formats.columns import Columns, Typed, by_schema, typed_columns
@@ -32,10 +33,10 @@ class AvroFiles(Columns, FileFormat):
     by_name = True
 
     def files(
-        self, spark: SparkSession, paths: Sequence[str], options: Mapping[str, str]
+        self, spark: SparkSession, files: Sequence[Place], options: Mapping[str, str]
     ) -> list[DataFrame]:
         """Read the files of each schema together."""
-        return by_schema(spark, "avro", {**options, **self.contract.stream.options}, paths)
+        return by_schema(spark, "avro", {**options, **self.contract.stream.options}, files)
 
 
 class AvroMessages(Typed):

@@ -7,16 +7,18 @@ expressions; it reads and writes nothing, except for the schemas of files.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cache, reduce
-from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 import headwaters.streams.contract as declared
+from headwaters.platform import places
+from headwaters.platform.places import Place
 from headwaters.streams.contract import Contract
 from headwaters.streams.formats.problems import (
     Problem,
@@ -37,6 +39,11 @@ CORRUPT = "_corrupt"
 PLACE = "_place"  # identifies a record within its batch during parsing
 # Columns that quarantine stores besides the record and its origin.
 KEPT = ("_batch_id", "_ingested_at", "_reason")
+
+
+def patterns(files: Sequence[Place]) -> list[str]:
+    """Return the URIs of files for Spark, which takes a name as a pattern."""
+    return [re.sub(r"([\\\[\]{}*?])", r"\\\1", places.uri(file)) for file in files]
 
 
 class Format(ABC):
@@ -123,17 +130,17 @@ class FileFormat(Format):
         """Return the files of a folder as a stream, or only their list if they are read by name."""
         return reader.text(folder).where(F.trim("value") != "")
 
-    def damaged(self, file: str) -> bool:
+    def damaged(self, file: Place) -> bool:
         """Return true if a file is damaged and a check of milliseconds can prove it."""
         return False
 
-    def other_form(self, file: Path) -> str | None:
+    def other_form(self, file: Place) -> str | None:
         """Return the form and the remedy of a file that is not of this format, or None."""
         return None
 
     @abstractmethod
     def files(
-        self, spark: SparkSession, paths: Sequence[str], options: Mapping[str, str]
+        self, spark: SparkSession, files: Sequence[Place], options: Mapping[str, str]
     ) -> list[DataFrame]:
         """Return the records of some files for `parse`: one frame for each schema.
 

@@ -9,10 +9,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from headwaters.platform.places import Place
 from headwaters.platform.sql import identifier
 from headwaters.streams.contract import Contract, DeclaredColumn
 from headwaters.streams.formats import values
-from headwaters.streams.formats.base import KEPT, Format, as_kept
+from headwaters.streams.formats.base import KEPT, Format, as_kept, patterns
 from headwaters.streams.formats.json import Json
 from headwaters.streams.formats.problems import (
     NOT_UTF8,
@@ -156,11 +157,11 @@ def _not_text(name: str, text: Column) -> Column:
 
 
 def by_schema(
-    spark: SparkSession, format_: str, options: Mapping[str, str], paths: Sequence[str]
+    spark: SparkSession, format_: str, options: Mapping[str, str], files: Sequence[Place]
 ) -> list[DataFrame]:
     """Read files with equal schemas together: Spark would give all files the first one's schema."""
     reader = spark.read.format(format_).options(**options)
     found: dict[str, list[str]] = {}
-    for path in paths:
+    for path in patterns(files):
         found.setdefault(reader.load(path).schema.json(), []).append(path)
     return [reader.load(same) for same in found.values()]

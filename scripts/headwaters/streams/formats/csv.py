@@ -6,7 +6,6 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from pathlib import Path
 from typing import BinaryIO, cast
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -14,10 +13,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 import headwaters.streams.contract as declared
+from headwaters.platform.places import Place
 from headwaters.platform.sql import identifier
 from headwaters.streams.contract import Contract
 from headwaters.streams.formats import look, texts
-from headwaters.streams.formats.base import CORRUPT, KEPT, FileFormat, as_kept
+from headwaters.streams.formats.base import CORRUPT, KEPT, FileFormat, as_kept, patterns
 from headwaters.streams.formats.problems import (
     Problem,
     malformed,
@@ -46,19 +46,19 @@ class Csv(FileFormat):
         return self._by_column(rows)
 
     def files(
-        self, spark: SparkSession, paths: Sequence[str], options: Mapping[str, str]
+        self, spark: SparkSession, files: Sequence[Place], options: Mapping[str, str]
     ) -> list[DataFrame]:
         """Return the same rows, by the names of files."""
         reader = spark.read.option("recursiveFileLookup", "true").options(**options)
         reader = reader.options(**_options(self.contract))
-        return [self._by_column(reader.csv(list(paths), schema=_file_schema(self.contract)))]
+        return [self._by_column(reader.csv(patterns(files), schema=_file_schema(self.contract)))]
 
     def _by_column(self, rows: DataFrame) -> DataFrame:
         """Return rows with the names of the columns instead of those of the header."""
         names = [column.name for column in self.contract.read_columns]
         return rows.toDF(*names, *rows.columns[len(names) :])
 
-    def other_form(self, file: Path) -> str | None:
+    def other_form(self, file: Place) -> str | None:
         """Return the form of binary files and of text in another encoding, or None."""
         encoding = self.contract.stream.options.get("encoding")
         if _compares_header(self.contract) and (problem := _header_problem(self.contract, file)):
@@ -174,7 +174,7 @@ def _compares_header(contract: Contract) -> bool:
     return len(set(fields)) < len(fields) or "" in fields or has_break
 
 
-def _header_problem(contract: Contract, file: Path) -> str | None:
+def _header_problem(contract: Contract, file: Place) -> str | None:
     """Return the problem of a file with another header than the declared one, or None."""
     options, fields = contract.stream.options, [column.field for column in contract.read_columns]
     try:
@@ -199,7 +199,7 @@ def _header_problem(contract: Contract, file: Path) -> str | None:
     return f"has the header {given}: the contract has {', '.join(fields)}"
 
 
-def _open_quote(contract: Contract, file: Path) -> str | None:
+def _open_quote(contract: Contract, file: Place) -> str | None:
     """Return the problem of a file that ends inside of a quoted field, or None.
 
     Spark takes all rows after the open quote for one text, and the last column accepts it. Python

@@ -6,7 +6,6 @@ import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, reduce
-from pathlib import Path
 from typing import cast
 from urllib.parse import quote
 
@@ -15,10 +14,12 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 import headwaters.streams.contract as declared
+from headwaters.platform import places
+from headwaters.platform.places import Place
 from headwaters.platform.sql import identifier, literal
 from headwaters.streams.contract import Contract
 from headwaters.streams.formats import look, texts
-from headwaters.streams.formats.base import CORRUPT, KEPT, FileFormat, as_kept
+from headwaters.streams.formats.base import CORRUPT, KEPT, FileFormat, as_kept, patterns
 from headwaters.streams.formats.documents import Layout, records
 from headwaters.streams.formats.problems import (
     NOT_UTF8,
@@ -62,17 +63,17 @@ class Json(FileFormat):
             self.by_name, self.file_column = True, "_file"
 
     def files(
-        self, spark: SparkSession, paths: Sequence[str], options: Mapping[str, str]
+        self, spark: SparkSession, files: Sequence[Place], options: Mapping[str, str]
     ) -> list[DataFrame]:
         """Return the lines that are not empty, or the records of whole files."""
         if self.by_name:
-            rows = [row for path in paths for row in _documents(path, self.contract.stream.layout)]
+            rows = [row for file in files for row in _documents(file, self.contract.stream.layout)]
             found = spark.createDataFrame(rows, "value binary, _file string", verifySchema=False)
             return [found.withColumn("value", F.col("value").cast("string"))]
         reader = spark.read.option("recursiveFileLookup", "true").options(**options)
-        return [reader.text(list(paths)).where(F.trim("value") != "")]
+        return [reader.text(patterns(files)).where(F.trim("value") != "")]
 
-    def other_form(self, file: Path) -> str | None:
+    def other_form(self, file: Place) -> str | None:
         """Return the form of a file of another layout, such as an array, or None."""
         if not self.by_name:
             return look.other_form(file, look.json_lines)
@@ -143,18 +144,17 @@ class Json(FileFormat):
         return self.parse(as_kept(self.contract, rows, text), KEPT)
 
 
-def _documents(path: str, layout: Layout) -> Iterator[tuple[bytes, str]]:
-    """Return the records of a file that Spark would find by a pattern, each with its URI.
+def _documents(file: Place, layout: Layout) -> Iterator[tuple[bytes, str]]:
+    """Return the records of a file, each with the file's URI as Spark writes it.
 
     Raises OSError for an unreadable file.
     """
-    name = re.sub(r"\\(.)", r"\1", path.removeprefix("file://"))
     try:
-        with look.open_file(Path(name)) as opened:
+        with look.open_file(file) as opened:
             data = opened.read()
     except (EOFError, zlib.error) as error:
         raise OSError(str(error)) from None
-    uri = f"file://{quote(name)}"
+    uri = quote(places.uri(file), safe="/:")
     return ((record, uri) for record in records(data, layout))
 
 

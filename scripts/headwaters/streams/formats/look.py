@@ -12,7 +12,9 @@ import json
 from collections.abc import Callable
 from io import BufferedIOBase
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
+
+from headwaters.platform.places import Place
 
 FIRST, MOST = 4096, 64 * 1024  # bytes: enough for most files, and the limit for any file
 LONGEST = 128 * 1024 * 1024  # bytes of a file whose lines are checked
@@ -34,11 +36,11 @@ _INDENTED = f"looks like indented JSON, {_LINES}: declare layout: object, {_RAW}
 _NO_ARRAY = "looks like JSON objects without an array around them: declare layout: lines or object"
 _AN_ARRAY = "looks like one JSON array: declare layout: array"
 _XML = f"looks like XML or HTML: land JSON, one object a line, {_RAW}"
-_OPEN: dict[str, Callable[[Path], object]] = {".gz": gzip.open, ".bz2": bz2.open}
+_OPEN: dict[str, Callable[[Any], object]] = {".gz": gzip.open, ".bz2": bz2.open}
 _UNKNOWN = (".zst", ".lz4", ".snappy", ".deflate", ".xz")  # the name hides the contents
 
 
-def long_line(file: Path) -> str | None:
+def long_line(file: Place) -> str | None:
     """Return the problem of a file with a line that Spark's memory may not hold, or None.
 
     Only a large file is looked at, at a few places: each finds the next end of a line. A compressed
@@ -58,7 +60,7 @@ def long_line(file: Path) -> str | None:
     return None
 
 
-def too_large(file: Path) -> str | None:
+def too_large(file: Place) -> str | None:
     """Return the problem of a file that is larger than what is read as a whole, or None."""
     if not file.exists() or file.stat().st_size <= LARGEST:
         return None
@@ -66,7 +68,7 @@ def too_large(file: Path) -> str | None:
     return f"{said}: land it in parts, or as lines"
 
 
-def hidden(file: Path) -> str | None:
+def hidden(file: Place) -> str | None:
     """Return the problem of a file whose name hides its contents, or None."""
     if file.suffix.lower() not in _UNKNOWN:
         return None
@@ -74,7 +76,7 @@ def hidden(file: Path) -> str | None:
 
 
 def other_form(
-    file: Path, of_text: Callable[[bytes, bool], str | None], lines: bool = True
+    file: Place, of_text: Callable[[bytes, bool], str | None], lines: bool = True
 ) -> str | None:
     """Return the actual form of a file that is not text, and the remedy; None if it is text.
 
@@ -98,12 +100,10 @@ def other_form(
         return None
 
 
-def open_file(file: Path) -> BufferedIOBase:
+def open_file(file: Place) -> BufferedIOBase:
     """Open a file, decompressed by the ending of its name."""
-    return cast(BufferedIOBase, _OPEN.get(file.suffix.lower(), _plain)(file))
-
-
-def _plain(file: Path) -> object:
+    if unpack := _OPEN.get(file.suffix.lower()):
+        return cast(BufferedIOBase, unpack(file if isinstance(file, Path) else file.open()))
     return file.open("rb")
 
 

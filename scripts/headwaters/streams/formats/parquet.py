@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 
 from py4j.protocol import Py4JJavaError
 from pyarrow import ArrowException, parquet
@@ -14,9 +12,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from headwaters.platform.places import Place, RemotePath
 from headwaters.platform.sql import identifier
 from headwaters.streams.contract import Contract
-from headwaters.streams.formats.base import FileFormat
+from headwaters.streams.formats.base import FileFormat, patterns
 from headwaters.streams.formats.columns import Columns, by_schema
 
 # kinds of columns that `_converted` converts
@@ -30,35 +29,38 @@ class Parquet(Columns, FileFormat):
     by_name = True
 
     def files(
-        self, spark: SparkSession, paths: Sequence[str], options: Mapping[str, str]
+        self, spark: SparkSession, files: Sequence[Place], options: Mapping[str, str]
     ) -> list[DataFrame]:
         """Read files together if one schema fits all of them, else those of each schema."""
         options = {**options, **self.contract.stream.options}
         # without it, Spark would read the columns of one file alone
         merging = spark.read.format("parquet").options(**{**options, "mergeSchema": "true"})
-        groups = _alike(paths)
+        groups = _alike(files)
         with contextlib.suppress(PySparkException, Py4JJavaError):  # types differ
-            return [_converted(self.contract, merging.load(same), kinds) for kinds, same in groups]
+            return [
+                _converted(self.contract, merging.load(patterns(same)), kinds)
+                for kinds, same in groups
+            ]
         return [
             _converted(self.contract, frame, kinds)
             for kinds, same in groups
             for frame in by_schema(spark, "parquet", options, same)
         ]
 
-    def other_form(self, file: Path) -> str | None:
+    def other_form(self, file: Place) -> str | None:
         """Return the first column of a type that Spark does not read, or None."""
         try:
-            schema = parquet.read_metadata(file).schema
+            schema = _footer(file).schema
         except (ArrowException, OSError):
             return None  # Spark reports the error
         names = set(schema.to_arrow_schema().names)
         columns = (schema.column(number) for number in range(len(schema)))
         return next(filter(None, (_unread(column, names) for column in columns)), None)
 
-    def damaged(self, file: str) -> bool:
+    def damaged(self, file: Place) -> bool:
         """Return true if a file has no footer, or one with a repeated name."""
         try:
-            found = parquet.read_schema(file.removeprefix("file://")).names
+            found = _footer(file).schema.to_arrow_schema().names
         except (ArrowException, OSError):
             return True
         return len(found) != len({name.lower() for name in found})
@@ -104,34 +106,40 @@ def _converted(contract: Contract, frame: DataFrame, kinds: Mapping[str, str]) -
     return frame.withColumns(found) if found else frame
 
 
-def _alike(paths: Sequence[str]) -> list[tuple[dict[str, str], list[str]]]:
+def _alike(files: Sequence[Place]) -> list[tuple[dict[str, str], list[Place]]]:
     """Group Parquet files by the letter case of their column names, and by columns to convert.
 
     Spark would give all of them the spelling of one, and `_rescued` would contain a name of no
     file. Each group has the kinds of its columns that `_converted` converts.
     """
-    schemas: dict[str, dict[str, str | None]] = {}
-    for path in paths:
-        file = re.sub(r"\\(.)", r"\1", path.removeprefix("file://"))
+    schemas: dict[Place, dict[str, str | None]] = {}
+    for file in files:
         try:
-            schemas[path] = _columns_of(file)
+            schemas[file] = _columns_of(file)
         except (ArrowException, OSError):
-            schemas[path] = {}  # Spark reports the error
+            schemas[file] = {}  # Spark reports the error
     spellings: dict[str, set[str]] = {}
     for name in (name for schema in schemas.values() for name in schema):
         spellings.setdefault(name.lower(), set()).add(name)
-    groups: dict[object, tuple[dict[str, str], list[str]]] = {}
-    for path, schema in schemas.items():
+    groups: dict[object, tuple[dict[str, str], list[Place]]] = {}
+    for file, schema in schemas.items():
         several = sorted(name for name in schema if len(spellings[name.lower()]) > 1)
         kinds = {name: kind for name, kind in schema.items() if kind is not None}
         key = (tuple(several), tuple(sorted(kinds.items())))
-        groups.setdefault(key, (kinds, []))[1].append(path)
+        groups.setdefault(key, (kinds, []))[1].append(file)
     return list(groups.values())
 
 
-def _columns_of(file: str) -> dict[str, str | None]:
+def _footer(file: Place) -> parquet.FileMetaData:
+    if isinstance(file, RemotePath):
+        with file.open() as opened:
+            return parquet.read_metadata(opened)
+    return parquet.read_metadata(file)
+
+
+def _columns_of(file: Place) -> dict[str, str | None]:
     """Map each column of a file to its kind for `_converted`, or to None."""
-    schema = parquet.read_metadata(file).schema
+    schema = _footer(file).schema
     found: dict[str, str | None] = dict.fromkeys(schema.to_arrow_schema().names)
     for number in range(len(schema)):
         column = schema.column(number)

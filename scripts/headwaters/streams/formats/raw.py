@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from headwaters.platform.places import Place
 from headwaters.streams.formats import texts
-from headwaters.streams.formats.base import FileFormat
+from headwaters.streams.formats.base import FileFormat, patterns
 from headwaters.streams.formats.problems import NOT_UTF8, Problem, malformed
 
 
@@ -18,10 +19,10 @@ class Raw(FileFormat):
     by_name = True
 
     def files(
-        self, spark: SparkSession, paths: Sequence[str], options: Mapping[str, str]
+        self, spark: SparkSession, files: Sequence[Place], options: Mapping[str, str]
     ) -> list[DataFrame]:
         """Return each file as one record."""
-        found = spark.read.format("binaryFile").options(**options).load(list(paths))
+        found = spark.read.format("binaryFile").options(**options).load(patterns(files))
         return [found.select(F.col("content").alias("value"))]
 
     def typed(self, raw: DataFrame, origin: Sequence[str]) -> DataFrame:

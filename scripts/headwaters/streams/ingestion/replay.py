@@ -20,7 +20,7 @@ from delta.tables import DeltaTable
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from headwaters.platform import atomic_write
+from headwaters.platform import places
 from headwaters.platform.errors import WorkError
 from headwaters.platform.project import Project
 from headwaters.streams.contract import Contract
@@ -65,7 +65,7 @@ def replay(
 
 def _try_replay(spark: SparkSession, stream: Stream, dry_run: bool) -> Replayed | WorkError:
     try:
-        with stream.checkpoint.held():
+        with stream.checkpoint.held() as stream.hold:
             return _replay(spark, stream, dry_run)
     except WorkError as error:
         return error
@@ -102,13 +102,15 @@ def _replay(spark: SparkSession, stream: Stream, dry_run: bool) -> Replayed:
         return Replayed(accepted, refused)
     declared = contract.model_dump(mode="json", by_alias=True)
     noted = {"version": version, "bronze": before, "contract": declared}
-    atomic_write.write(note, json.dumps(noted))
+    places.write(note, json.dumps(noted))
+    stream.check_hold()
     table.make(contract.bronze_columns(), contract.bronze_properties())
     good = parsed.where("_bad is null")
     moved = good.withColumn("_ingested_at", F.lit(datetime.now(UTC))).select(
         *[F.col(f"`{name}`").cast(kind).alias(name) for name, kind in contract.bronze_columns()]
     )
     table.append(moved, f"{stream.checkpoint.app_id}:replay", version)
+    stream.check_hold()
     _leave(quarantine, contract, parsed, settled)
     note.unlink()
     return Replayed(accepted, refused)

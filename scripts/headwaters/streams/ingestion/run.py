@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from headwaters.platform import lake as lakes
 from headwaters.platform.delta_version import SCHEMA_FOLLOWED
 from headwaters.platform.errors import CodedError, UserError, WorkError, java_ended
+from headwaters.platform.leases import lost
 from headwaters.platform.project import Project
 from headwaters.platform.servers import check_port
 from headwaters.platform.spark_errors import conditions
@@ -55,7 +55,7 @@ def ingest(
     contract is right, or for a wrong folder, before any stream starts.
     """
     check_port(metrics_port, "--metrics-port")
-    lakes.enter(project.lake)
+    project.enter()
     os.chdir(project.root)
     contracts, refused = load_contracts(project, select, exclude)
     for problem in refused:
@@ -80,7 +80,7 @@ def run(
 
     A given `spark` stays running. Otherwise this starts Spark if any stream has work, and stops it.
     """
-    lakes.enter(project.lake)
+    project.enter()
     streams = [Stream.of(project, contract) for contract in contracts]
     for stream in streams:
         stream.trigger = stream.contract.stream.trigger if trigger is None else trigger
@@ -125,8 +125,9 @@ def run(
 def _has_work(stream: Stream, held: contextlib.ExitStack) -> bool:
     """Return true if this process holds the stream and it has work. An error affects it alone."""
     try:
-        held.enter_context(stream.checkpoint.held())
-    except WorkError as error:
+        stream.take()
+        held.callback(stream.release)
+    except CodedError as error:
         stream.error = str(error)  # the holder of the stream writes error.txt
         return False
     except OSError as error:
@@ -158,6 +159,10 @@ def _run(
                     _begin(spark, stream, stopping)
             elif not stream.query.isActive:
                 _ended(spark, stream, stopping)
+            elif stream.hold is not None and stream.hold.is_lost:
+                stream.query.stop()  # another process may write its batches by now
+                stream.query = None
+                _failed(stream, lost(stream.checkpoint.path))
             elif not stream.well and _has_looked(stream.query):
                 stream.well = True
                 stream.recovered()
@@ -190,6 +195,8 @@ def _working(stream: Stream, stopping: Stopping) -> bool:
 def _begin(spark: SparkSession, stream: Stream, stopping: Stopping) -> None:
     stream.well = False
     try:
+        if stream.hold is not None and stream.hold.is_lost:
+            stream.take()
         guards.prepare(spark, stream)
         _finish_cut_short(spark, stream, stopping)
         stream.checkpoint.keep_contract(stream.contract)

@@ -45,7 +45,7 @@ def settle(
     """
     with spark_of(project, spark, say) as session:
         stream = Stream.of(project, contract)
-        with stream.checkpoint.held():
+        with stream.checkpoint.held() as stream.hold:
             return _settle(session, stream, where, reason, apply)
 
 
@@ -84,6 +84,7 @@ def _settle(
         table.add_columns(SETTLED)
     at = datetime.now(UTC)
     values = {"settled": F.lit(reason), "settled_at": F.lit(at if reason else None)}
+    stream.check_hold()
     quarantine = DeltaTable.forPath(spark, str(stream.quarantine))
     quarantine.update(condition, {name: values[name].cast(kind) for name, kind in SETTLED})
     return Settled(records, at)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from headwaters.platform import lake as lakes
-from headwaters.platform.errors import WorkError, quiet
+from headwaters.platform.errors import UserError, WorkError, quiet
+from headwaters.platform.places import RemotePath
 from headwaters.platform.project import Project
 from headwaters.platform.spark_driver import driver_settings
 from headwaters.platform.spark_version import READ_MORE
@@ -39,7 +40,8 @@ def start_spark(project: Project, say: Say = silent) -> SparkSession:
     Ingestion opens tables by path, so that dbt can hold the metastore at the same time.
     """
     say("starting Spark")
-    lakes.enter(project.lake)
+    project.enter()
+    _check_places(project)
     builder = SparkSession.builder
     for key, value in spark_settings(project).items():
         builder = builder.config(key, value)
@@ -51,16 +53,28 @@ def start_spark(project: Project, say: Say = silent) -> SparkSession:
             return builder.getOrCreate()
     except PySparkException as error:
         reason = str(error).splitlines()[0]
-        log = project.lake / "logs" / "spark.log"
+        log = project.local / "logs" / "spark.log"
         raise WorkError(
             "HW_SPARK_START", f"Spark does not start: {reason} (more in {log})"
         ) from None
 
 
+def _check_places(project: Project) -> None:
+    """Raise UserError if the tables are in a store, and the checkpoints are not."""
+    lake, warehouse = project.lake, project.warehouse
+    if isinstance(lake, Path) and isinstance(warehouse, RemotePath):
+        raise UserError(
+            "HW_PROFILE",
+            f"the target {project.target_name} has its warehouse in {warehouse} and its lake in "
+            f"{lake}, and streams need their checkpoints beside their tables: put `lake: "
+            f"{warehouse.parent}` into the target, instead of spark.sql.warehouse.dir",
+        )
+
+
 def spark_settings(project: Project) -> dict[str, str]:
     """Return the settings of a Spark for ingestion: the target's, and those that it requires."""
     of_target = {ZONE: "UTC", **project.spark_settings()}  # otherwise the zone of the machine
-    return driver_settings(project.lake / "logs", of_target) | {
+    return driver_settings(project.local / "logs", of_target) | {
         "spark.app.name": "headwaters ingest",
         "spark.sql.catalogImplementation": "in-memory",
         "spark.scheduler.mode": "FAIR",

@@ -21,7 +21,7 @@ def coded(stream: Stream, error: BaseException) -> CodedError:
 
     def shown(line: str) -> str:
         line = line if len(line) <= 400 else line[:400] + "…"
-        return f"{line} (more in {stream.lake / 'logs' / 'spark.log'})"
+        return f"{line} (more in {stream.local / 'logs' / 'spark.log'})"
 
     if OFFSETS_LOST in found or "failOnDataLoss" in said:
         line = (

@@ -129,6 +129,7 @@ class Writer:
             bad.append(bad_rows(self.contract, rows, at, number))
         if bad:
             self._append_bad(quarantine, reduce(DataFrame.union, bad), number)
+        self.stream.check_hold()  # Spark commits the batch to the checkpoint after this
         self._account(number, time.monotonic() - started, rows_before, bad_before)
         self._compact_small(bronze)
         if bad:
@@ -141,6 +142,7 @@ class Writer:
 
         Topics and files are identified both before and after the read.
         """
+        self.stream.check_hold()
         self.stream.checkpoint.keep_unreadable(number, self.unreadable)
         counts = Observation()
         rows = good_rows(self.contract, parsed, at, number, counts)
@@ -153,6 +155,7 @@ class Writer:
 
     def _append_bad(self, quarantine: TableSnapshot, bad: DataFrame, number: int) -> None:
         bad = bad.persist()
+        self.stream.check_hold()
         try:
             for row in bad.groupBy("reason", "field").count().collect():
                 name = f"{row['reason']} {row['field']}" if row["field"] else row["reason"]

@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, ClassVar
 
 from pyspark.sql import Column, DataFrame, Row, SparkSession
@@ -14,6 +13,7 @@ from pyspark.sql import functions as F
 
 from headwaters.platform.checkpoint import Pending
 from headwaters.platform.errors import UserError, WorkError
+from headwaters.platform.places import Place
 from headwaters.streams.contract import Contract
 from headwaters.streams.formats.base import PLACE, Format
 from headwaters.streams.sources.declared import StartAt
@@ -185,7 +185,7 @@ def utc(start: StartAt) -> datetime:
     return start.timestamp if start.timestamp.tzinfo else start.timestamp.replace(tzinfo=UTC)
 
 
-def table_at(spark: SparkSession, path: Path | str, at: int) -> DataFrame:
+def table_at(spark: SparkSession, path: Place | str, at: int) -> DataFrame:
     """Return a Delta table at a version."""
     return spark.read.format("delta").option("versionAsOf", at).load(str(path))
 

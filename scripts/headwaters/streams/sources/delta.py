@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -14,6 +13,7 @@ from pyspark.sql import functions as F
 from headwaters.platform.checkpoint import SOURCE_SCHEMAS, Pending
 from headwaters.platform.errors import WorkError
 from headwaters.platform.json_lines import lines
+from headwaters.platform.places import Place
 from headwaters.streams.sources.base import (
     Balance,
     Compare,
@@ -96,7 +96,7 @@ class Delta(Source):
         return self._with_lineage(beside_lineage(self._by_former_names(raw), self.contract))
 
     @property
-    def _schemas(self) -> Path:
+    def _schemas(self) -> Place:
         """Return the folder where Delta stores the table's columns, one file for each change."""
         return self.stream.checkpoint.path / SOURCE_SCHEMAS
 
@@ -333,7 +333,7 @@ class DeltaChanges(Delta):
         return compare(frames, unit)
 
 
-def former_names(log: Path) -> dict[str, list[str]]:
+def former_names(log: Place) -> dict[str, list[str]]:
     """Return the earlier names of each column in Delta's log of schemas, newest first.
 
     A column keeps its physical name when it is renamed. A table without column mapping has none.
@@ -350,6 +350,6 @@ def former_names(log: Path) -> dict[str, list[str]]:
     return {newest: older for newest, *older in names.values()}
 
 
-def _identity(commit: Path) -> str:
+def _identity(commit: Place) -> str:
     """Return the identity of a commit: its contents never change."""
     return hashlib.sha256(commit.read_bytes()).hexdigest()[:16]

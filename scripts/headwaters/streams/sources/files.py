@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+from headwaters.platform import places
 from headwaters.platform.checkpoint import Pending, landed
 from headwaters.platform.sql import identifier
 from headwaters.streams.formats.base import FileFormat
@@ -62,7 +61,7 @@ class Files(Source):
         options = {"recursiveFileLookup": "true", "maxFileAge": "100000000d"}
         options |= self.contract.stream.batch.of_files
         reader = spark.readStream.options(**options).options(**ANY_NAME)
-        raw = self._format.stream_files(reader, f"file://{self.stream.path}")
+        raw = self._format.stream_files(reader, places.uri(self.stream.path))
         return self._with_source_file(raw, "_metadata.file_path")
 
     def records(
@@ -81,9 +80,8 @@ class Files(Source):
 
     def by_name(self, spark: SparkSession, files: Sequence[str]) -> list[DataFrame]:
         """Return the records of some files, given as unquoted URIs: one frame for each schema."""
-        # Spark parses names as patterns
-        paths = [re.sub(r"([\\\[\]{}*?])", r"\\\1", file) for file in files]
-        read = self._format.files(spark, paths, ANY_NAME)
+        inputs = [self.stream.input(file) for file in files]
+        read = self._format.files(spark, inputs, ANY_NAME)
         frames = [beside_lineage(frame, self.contract) for frame in read]
         return [self._with_source_file(frame, self._format.file_column) for frame in frames]
 
@@ -92,7 +90,8 @@ class Files(Source):
         path = F.col(file)
         decoded = F.url_decode(F.replace(path, F.lit("+"), F.lit("%2B")))
         path = F.when(path.contains("%"), decoded).otherwise(path)
-        for prefix in (f"file://{self.stream.lake}/", f"file:{self.stream.lake}/"):
+        lake = self.stream.lake
+        for prefix in (f"{places.uri(lake)}/", f"file:{lake}/"):
             path = F.replace(path, F.lit(prefix), F.lit(""))
         columns = [F.col(identifier(name)) for name in frame.columns]
         return frame.select(*columns, path.alias("_source_file"))
@@ -109,7 +108,7 @@ class Files(Source):
     def gone(self, number: int) -> dict[str, str]:
         """Return the files of a batch that were removed before the read, as URIs, with a reason."""
         files = self.stream.checkpoint.taken(number)
-        missing = (f for f in files if not Path(f.removeprefix("file://")).exists())
+        missing = (f for f in files if not self.stream.input(f).is_file())
         return dict.fromkeys(missing, f"{unreadable.GONE}: {unreadable.AGAIN}")
 
     def stamps(self, number: int) -> dict[str, tuple[int, int]]:
@@ -117,14 +116,14 @@ class Files(Source):
         found = {}
         for file in self.stream.checkpoint.taken(number):
             with contextlib.suppress(OSError):  # it is gone
-                state = Path(file.removeprefix("file://")).stat()
+                state = self.stream.input(file).stat()
                 found[file] = state.st_mtime_ns, state.st_size
         return found
 
     def other_forms(self, number: int) -> dict[str, str]:
         """Return files whose first bytes belong to another format."""
         files = self.stream.checkpoint.taken(number)
-        forms = {f: self._format.other_form(Path(f.removeprefix("file://"))) for f in files}
+        forms = {f: self._format.other_form(self.stream.input(f)) for f in files}
         return {f: f"{what}; {unreadable.AGAIN}" for f, what in forms.items() if what}
 
     def unreadable(
@@ -139,13 +138,17 @@ class Files(Source):
         files = self.stream.checkpoint.taken(number)
         left = [file for file in files if file not in {*known, *gone}]
         read = partial(self.by_name, spark)
-        return unreadable.find(read, left, gone, self._format.damaged)
+
+        def damaged(file: str) -> bool:
+            return self._format.damaged(self.stream.input(file))
+
+        return unreadable.find(read, left, gone, damaged)
 
     def resume_note(self, spark: SparkSession, begin: From) -> dict[str, Any]:
         """Return the files to skip."""
         if begin == "latest":
-            prefix = f"{self.stream.lake}/"
-            files = [str(file).removeprefix(prefix) for file in landed(self.stream.path)]
+            found = landed(self.stream.path)
+            files = [str(file).removeprefix(f"{self.stream.lake}/") for file in found]
             return {"files": files}
         return self._stored_files(spark) if begin == "table" else {}
 
@@ -171,14 +174,13 @@ class Files(Source):
     def balance(self, spark: SparkSession, now: Moment, compare: Compare) -> list[Balance]:
         """Return the balance of each file, parsed again."""
         stream, checkpoint = self.stream, self.stream.checkpoint
-        prefix = f"file://{stream.lake}/"
-        taken = {path.removeprefix(prefix) for path in checkpoint.seen(now.committed)}
+        taken = {stream.shown(path) for path in checkpoint.seen(now.committed)}
         if checkpoint.begun().get("from") == "latest":
             taken -= set(checkpoint.begun()["files"])
         quarantine = table_at(spark, stream.quarantine, now.quarantine).where(unreadable.IS_FILE)
         whole = {row[0] for row in quarantine.select("_source_file").collect()} & taken
-        present = [path for path in sorted(taken - whole) if (stream.lake / path).is_file()]
-        uris = [prefix + path for path in present]
+        present = [path for path in sorted(taken - whole) if stream.input(path).is_file()]
+        uris = [places.uri(stream.input(path)) for path in present]
         frames = self.by_name(spark, uris) if uris else []
         found = {b.unit: b for b in compare(frames, F.col("_source_file"))}
         balances = []

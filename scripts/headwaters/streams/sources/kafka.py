@@ -40,7 +40,7 @@ class Kafka(Source):
     @property
     def servers(self) -> str:
         """Return the brokers."""
-        return self.stream.contract.stream.servers or kafka.servers(self.stream.lake)
+        return self.stream.contract.stream.servers or kafka.servers(self.stream.local)
 
     @property
     def client(self) -> dict[str, str]:

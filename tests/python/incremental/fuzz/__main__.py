@@ -52,7 +52,7 @@ def main() -> int:
     parser.add_argument("--keep-engine", action="store_true", help="let it run for the next call")
     options = parser.parse_args()
 
-    record = Project(ROOT).lake / "fuzz.jsonl"
+    record = Project(ROOT).local / "fuzz.jsonl"
     record.parent.mkdir(parents=True, exist_ok=True)
     played_before = _played(record)
     numbers = options.only or [
@@ -81,7 +81,7 @@ def main() -> int:
             }
             played = Lot(
                 spark,
-                project.lake / "project",
+                project.local / "project",
                 histories,
                 _is_stored(lot[0]),
                 options.how,
@@ -127,7 +127,7 @@ def main() -> int:
                     flush=True,
                 )
                 if not options.no_shrinking:
-                    print(shrunk(played, project.lake / "shrinking", course), flush=True)
+                    print(shrunk(played, project.local / "shrinking", course), flush=True)
     finally:
         spark.stop()
         if not options.keep_engine:
