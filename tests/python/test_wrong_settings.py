@@ -404,8 +404,8 @@ def test_what_is_written_is_in_one_catalog() -> None:
     source = {"resource_type": "source", "database": "other"}
     assert problems({}, **source) == []
     assert problems({"meta": {"stream": {"from": "files"}}}, **source) == [
-        "[HW_SETTING] models/m.sql: main.m: database: other: headwaters writes to one catalog, "
-        "spark_catalog: remove it, and name the schema alone"
+        "[HW_SETTING] models/m.sql: other.main.m: database: other: headwaters writes to one "
+        "catalog, spark_catalog: remove it, and name the schema alone"
     ]
     for same in ("spark_catalog", None, ""):
         assert problems({"materialized": "table", "database": same}) == []
@@ -557,7 +557,8 @@ BESIDE = "is beside config, where dbt does not read it: write it in config"
 COLUMN_NAMES = "dbt_is_deleted, dbt_scd_id, dbt_updated_at, dbt_valid_from, dbt_valid_to"
 OF_STREAMS = (
     "from, path, topics, servers, client, start, data_loss, on_change, rows_per_second, format, "
-    "layout, options, changes, batch, trigger, schema, bad_records, deduplicate, writers"
+    "layout, options, registry, schemas, schemas_user, changes, batch, trigger, schema, "
+    "bad_records, deduplicate, writers"
 )
 
 

@@ -47,7 +47,7 @@ _WITH_TYPES = {TokenType.ARRAY, TokenType.MAP, TokenType.STRUCT}
 
 
 @dataclass
-class _Level:
+class _Parens:
     """The operand that is being read at one depth of brackets.
 
     `first` is the number of its first token. `is_called`: the right operand of a shift is open.
@@ -63,9 +63,9 @@ def shifts_as_functions(sql: str, tokens: Sequence[Token]) -> str:
     """Return the text with functions for right shifts. Raises Refused."""
     pieces = [sql[token.start : token.end + 1] for token in tokens]
     shifts = right_shifts(tokens)
-    levels, place = [_Level()], 0
+    levels, place = [_Parens()], 0
 
-    def ended(level: _Level) -> None:
+    def ended(level: _Parens) -> None:
         if level.is_called:
             pieces[place - 1] += ")"
         level.is_called = False
@@ -105,10 +105,10 @@ def shifts_as_functions(sql: str, tokens: Sequence[Token]) -> str:
             level.first = place if level.first is None else level.first
             level.is_whole = kind not in _OPENS
             if kind in _OPENS:
-                levels.append(_Level())
+                levels.append(_Parens())
         else:
             ended(level)
-            levels[-1] = _Level()
+            levels[-1] = _Parens()
         place += 1
     for level in levels:
         ended(level)
