@@ -21,7 +21,7 @@ from headwaters.platform.lake import enter_store
 from headwaters.platform.places import Bucket, RemotePath, check_uri, join, open_uri, uri
 from headwaters.streams.formats import look
 from headwaters.tables import delta_log
-from headwaters.tables.table_folders import table_folders
+from headwaters.tables.table_folders import check_new_table, table_folders
 
 
 @pytest.fixture
@@ -174,6 +174,27 @@ def test_a_lake_notes_its_place_and_its_folder_on_this_machine(
     (other / "lake.json").write_bytes((lake / "lake.json").read_bytes())
     with pytest.raises(UserError, match=r"the lake s3a://bucket/other was copied from s3a://buc"):
         enter_store(other, tmp_path / "other")
+
+
+def test_a_new_table_of_a_stream_is_refused_if_the_lake_has_its_rows(
+    lake: RemotePath, tmp_path: Path
+) -> None:
+    for place in (lake, tmp_path):
+        there = place / "warehouse" / "shop_raw.db" / "orders"
+        check_new_table(place, "Shop_Raw", "orders", "s3a://cluster/shop_raw.db/orders")
+        check_new_table(place, "Shop_Raw", "orders", uri(there))
+        write_deltalake(tmp_path / "written", pa.table({"id": [1, 2]}), mode="overwrite")
+        for file in (tmp_path / "written").rglob("*.json"):
+            places.write(there / "_delta_log" / file.name, file.read_text())
+        check_new_table(place, "Shop_Raw", "orders", uri(there))
+        with pytest.raises(UserError) as caught:
+            check_new_table(place, "Shop_Raw", "orders", "s3://cluster/shop_raw.db/orders")
+        assert str(caught.value) == (
+            "[HW_BRONZE_ELSEWHERE] Shop_Raw.orders would be empty in "
+            "s3a://cluster/shop_raw.db/orders, and the lake of the target has its rows in "
+            f"{there}: put the lake of this Spark's warehouse into the target (lake: …), and "
+            "ingest there"
+        )
 
 
 def test_only_a_lake_in_a_store_needs_its_client(monkeypatch: pytest.MonkeyPatch) -> None:

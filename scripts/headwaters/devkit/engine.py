@@ -11,7 +11,6 @@ import pyspark
 
 from headwaters.devkit.servers import end, starting
 from headwaters.platform import hive_metastore, metastore
-from headwaters.platform import lake as lakes
 from headwaters.platform.engine import DEFAULT_PORT, Engine, find, record
 from headwaters.platform.project import Project
 from headwaters.platform.spark_driver import driver_settings
@@ -30,7 +29,7 @@ def start(
     ends.
     """
     lake = project.local
-    lakes.enter(lake)
+    project.enter()
     if (running := find(lake)) is not None:
         return running
     spark, outside = hive_metastore.enter(project.spark_settings(), lake, project.root)

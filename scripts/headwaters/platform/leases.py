@@ -3,7 +3,7 @@
 A folder of this machine is held by `flock`, which dies with its process. A place in a store is held
 by a lease: a chain of numbered files in its folder `lease`, each created by a conditional put. The
 newest one names the owner, who adds a file every 20 seconds. If it adds none for a minute, the
-next process takes over with a file of its own.
+next process adds a file and takes over.
 
 The store's clock alone decides: a process compares the times that the store gave to the newest file
 and to a file that it writes itself. The owner counts the minute from before its last request, by a
@@ -28,6 +28,7 @@ from headwaters.platform.errors import CodedError, WorkError
 from headwaters.platform.places import Place, RemotePath
 
 EXPIRES = 60.0  # seconds without a new file
+_FRESH = 2.0  # seconds since the last file, for which a check does not ask the store
 _SURE = 0.95  # the share of it on which the owner relies: times of stores have whole seconds
 
 
@@ -129,7 +130,7 @@ def awake_or_asleep() -> float:
 
 @dataclass
 class Lease:
-    """A lease in a store: the files `<number>.json` of a folder, of which the newest one counts.
+    """A lease in a store: the files `<number>.json` of a folder. The newest one counts.
 
     `ended` contains the ids of processes that have ended.
     """
@@ -141,8 +142,8 @@ class Lease:
     clock: Callable[[], float] = awake_or_asleep
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     _newest: int = 0  # the number of the newest file, when it was looked for
-    _number: int = 0  # the number of our own newest file
-    _until: float = 0.0
+    _number: int = 0  # the number of our newest file
+    _renewed: float = 0.0
     _is_taken: bool = False
     _guard: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
@@ -189,7 +190,7 @@ class Lease:
         if max(self._files(), default=0) > number:
             return False
         old, self._number = self._number, number
-        self._until = before + self.expires * _SURE
+        self._renewed = before
         self._is_taken = not released
         if old:
             self._file(old).unlink()
@@ -211,11 +212,14 @@ class Lease:
     @property
     def is_lost(self) -> bool:
         """Return true if another process has the lease, or may have it by now."""
-        return not self._is_taken or self.clock() > self._until
+        return not self._is_taken or self.clock() > self._renewed + self.expires * _SURE
 
     def check(self) -> None:
-        """Raise WorkError if the lease is lost; renew it if half of its time is over."""
-        if not self.is_lost and self.clock() > self._until - self.expires / 2:
+        """Raise WorkError if the lease is lost. Ask the store, unless it has just answered.
+
+        The clock of a virtual machine may stand still with it.
+        """
+        if not self.is_lost and self.clock() > self._renewed + _FRESH:
             self.renew()
         if self.is_lost:
             raise lost(self.folder)

@@ -63,7 +63,7 @@ class Bucket:
 
     @property
     def client(self) -> ObjectStore:
-        """Return the client, of which a process has one for a bucket."""
+        """Return the client. A process has one for each bucket."""
         if self.opened is not None:
             return self.opened
         scheme = self.uri.partition(":")[0]
@@ -197,11 +197,16 @@ class RemotePath:
                 yield one
 
     def files(self) -> Iterator[RemotePath]:
-        """Yield all files below this folder, with their facts."""
+        """Yield all files below this folder, with their facts.
+
+        Hadoop's client marks folders by empty objects, whose names end with a slash in the store
+        alone.
+        """
         with self._answers():
             for chunk in _obstore().list(self.bucket.client, self.key and f"{self.key}/"):
                 for entry in chunk:
-                    yield RemotePath(self.bucket, entry["path"], _facts(entry))
+                    if entry["size"] or RemotePath(self.bucket, entry["path"]).is_file():
+                        yield RemotePath(self.bucket, entry["path"], _facts(entry))
 
     # -- contents
 
@@ -215,7 +220,7 @@ class RemotePath:
         return self.read_bytes().decode()
 
     def open(self, mode: str = "rb") -> io.BufferedReader:
-        """Open a file for reading bytes, which are read from the store as they are needed."""
+        """Open a file for reading bytes. Each read asks the store for a range."""
         assert mode == "rb", mode
         return io.BufferedReader(_RemoteFile(self), _BLOCK)
 
@@ -245,7 +250,7 @@ class RemotePath:
                 return False
 
     def unlink(self, missing_ok: bool = False) -> None:
-        """Remove a file. Stores do not tell whether it was there."""
+        """Remove a file; a missing one is no error."""
         with self._answers(is_write=True):
             _obstore().delete(self.bucket.client, self.key)
 
