@@ -17,6 +17,7 @@ from headwaters.devkit.environment import apart, setup
 from headwaters.platform import processes
 from headwaters.platform.errors import UserError, WorkError
 from headwaters.platform.jars import changed_jar, find_java, install, read_hashes, spark_java
+from headwaters.platform.spark_environment import check_environment, settings_named
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -280,3 +281,55 @@ def test_a_mirror_that_is_not_there_is_named(jars: Jars, monkeypatch: pytest.Mon
     monkeypatch.setenv("HEADWATERS_IVY_SETTINGS", "/nowhere/ivysettings.xml")
     with pytest.raises(UserError, match=r"is /nowhere/ivysettings\.xml, but there is no such file"):
         jars()
+
+
+@pytest.fixture
+def homes(tmp_path: Path) -> dict[str, Path]:
+    """Return folders of Spark: the installed one, others, and one without a program."""
+    found: dict[str, Path] = {}
+    for name, release in (("pyspark", "4.2.0"), ("same", "4.2.0"), ("old", "3.5.1")):
+        (tmp_path / name / "bin").mkdir(parents=True)
+        (tmp_path / name / "bin" / "spark-submit").touch()
+        (tmp_path / name / "jars").mkdir()
+        (tmp_path / name / "jars" / f"spark-core_2.13-{release}.jar").touch()
+        found[name] = tmp_path / name
+    (tmp_path / "empty").mkdir()
+    return {**found, "empty": tmp_path / "empty", "none": tmp_path / "none"}
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("pyspark", None),
+        ("same", None),
+        ("old", "a Spark 3.5.1, and the installed pyspark is 4.2.0: unset it"),
+        ("empty", "which has no bin/spark-submit: unset it"),
+        ("none", "which has no bin/spark-submit: unset it"),
+    ],
+)
+def test_the_home_of_another_spark_is_named_with_both_releases(
+    homes: dict[str, Path], name: str, problem: str | None
+) -> None:
+    given = {"SPARK_HOME": str(homes[name])}
+    if problem is None:
+        check_environment(given, homes["pyspark"])
+        return
+    with pytest.raises(UserError) as raised:
+        check_environment(given, homes["pyspark"])
+    assert str(raised.value) == f"[HW_ENVIRONMENT] SPARK_HOME is {homes[name]}, {problem}"
+
+
+def test_the_address_of_another_spark_is_named_without_its_token(homes: dict[str, Path]) -> None:
+    check_environment({"SPARK_HOME": "", "SPARK_REMOTE": ""}, homes["pyspark"])
+    with pytest.raises(UserError) as raised:
+        check_environment({"SPARK_REMOTE": "sc://h:1/;token=secret"}, homes["pyspark"])
+    assert str(raised.value) == (
+        "[HW_ENVIRONMENT] SPARK_REMOTE is sc://h:1/, and this target starts a Spark of its own: "
+        "unset it, or write it as spark.remote into server_side_parameters of a target"
+    )
+
+
+def test_a_failed_start_names_the_variables_with_settings_and_no_value() -> None:
+    given = {"SPARK_CONF_DIR": "/etc/spark", "PYSPARK_SUBMIT_ARGS": "--conf a.secret=s x"}
+    named = " (its settings also come from SPARK_CONF_DIR, PYSPARK_SUBMIT_ARGS)"
+    assert [settings_named(given), settings_named({})] == [named, ""]

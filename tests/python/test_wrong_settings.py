@@ -12,6 +12,7 @@ from projects import run_dbt
 from dbt_headwaters import every_problem
 from headwaters.platform.names import misspelt
 from headwaters.tables.checks import node_problems
+from headwaters.tables.vars_and_targets import output_problems
 
 SQL = "select 1 as id, 2 as v, date'2024-01-01' as d, timestamp'2024-01-01' as ts"
 PLACE = "models/m.sql: m: "
@@ -409,6 +410,19 @@ def test_what_is_written_is_in_one_catalog() -> None:
     ]
     for same in ("spark_catalog", None, ""):
         assert problems({"materialized": "table", "database": same}) == []
+
+
+@pytest.mark.parametrize("name", ["anna-lee", "anna.lee", "Änne", "a b", "a`b"])
+def test_names_that_spark_reads_in_quotes_alone_are_refused(name: str) -> None:
+    why = f"'{name}' is no name that Spark reads: write letters from a to z, digits and _"
+    table = {"materialized": "table"}
+    assert problems(table, schema=name) == [f"[HW_SETTING] schema: {why}"]
+    assert problems(table, identifier=name) == [f"[HW_SETTING] alias: {why}"]
+    assert problems({"materialized": "ephemeral"}, schema=name) == []
+    target = {"type": "headwaters", "schema": name}
+    assert list(map(str, output_problems(target, target))) == [f"[HW_SETTING] schema: {why}"]
+    for good in ("2fast", "select", "main_1"):
+        assert problems(table, schema=good, identifier=good) == []
 
 
 # Settings of other adapters and of packages, and words of projects.

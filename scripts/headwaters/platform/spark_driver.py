@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from headwaters.platform import class_data, hadoop_defaults, object_store
 from headwaters.platform.jars import installed_pyspark, spark_java
+from headwaters.platform.spark_environment import check_environment
 
 LOGGING = Path(__file__).with_name("log4j2.properties")
 OPTIONS = "spark.driver.extraJavaOptions"
@@ -16,11 +18,12 @@ OPTIONS = "spark.driver.extraJavaOptions"
 def driver_settings(logs: Path, settings: Mapping[str, str]) -> dict[str, str]:
     """Return settings of a driver that writes its logs into a folder and starts from class data.
 
-    If the settings name S3, they get its jars. Raises UserError for a missing Java, or a jar with
-    another checksum.
+    If the settings name S3, they get its jars. Raises UserError for a missing Java, a jar with
+    another checksum, or an environment that starts another Spark.
     """
     java = spark_java()
     pyspark = installed_pyspark()
+    check_environment(os.environ, pyspark)
     told = logging_to(logs, object_store.with_jars(settings, _say))
     told |= hadoop_defaults.class_path(pyspark, told)
     archive = class_data.archive(pyspark, java)

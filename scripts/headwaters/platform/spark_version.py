@@ -263,3 +263,13 @@ OFFSETS_LOST = "KAFKA_DATA_LOSS"
 WRAPPING_ERRORS = ("An error occurred while calling", "[TASK_WRITE_FAILED]")
 # A failure that a statement raises by raise_error().
 RAISED = "USER_RAISED_EXCEPTION"
+
+
+# Keywords that a parser of SQL refuses as the name of a schema or a table without quotes, where
+# Spark accepts them.
+QUOTED_NAMES = names(
+    "alter and as between create cross distinct drop else except fetch for from glob grant having",
+    "ilike inner insert intersect into join lateral like minus not notnull on or outer",
+    "partitioned_by qualify regexp returning revoke rlike rollback select serdeproperties",
+    "tablesample then uncache union using values when where with xor",
+)

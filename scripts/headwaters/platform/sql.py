@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 from headwaters.platform.delta_version import RESERVED_NAMES
+from headwaters.platform.spark_version import QUOTED_NAMES
 
 
 def identifier(name: str) -> str:
@@ -14,12 +15,13 @@ def identifier(name: str) -> str:
 
 
 def accepted(name: str) -> str:
-    """Quote a name of a schema or a table if Delta's grammar reserves it."""
-    return identifier(name) if name.lower() in RESERVED_NAMES else name
+    """Quote a name of a schema or a table if Delta's grammar or a parser of SQL reserves it."""
+    is_reserved = name.lower() in RESERVED_NAMES | QUOTED_NAMES
+    return identifier(name) if is_reserved else name
 
 
 def quoted_table(name: str) -> str:
-    """Quote the parts of a table's name that Delta's grammar reserves, unless it has quotes."""
+    """Quote the parts of a table's name that are reserved, unless it has quotes."""
     return name if "`" in name else ".".join(map(accepted, name.split(".")))
 
 

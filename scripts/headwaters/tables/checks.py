@@ -118,9 +118,8 @@ def _entries(manifest: Manifest, project: str) -> Iterator[tuple[tuple[str, str]
 def _seen(node: Any, project: str, entries: Mapping[tuple[str, str], _Entry]) -> Node:
     """Return a node of a manifest in the form of `graph`, with the parts to check."""
     names = ("resource_type", "original_file_path", "name", "schema", "package_name", "language")
-    seen: dict[str, Any] = {
-        name: getattr(node, name, None) for name in (*names, "raw_code", "unrendered_config")
-    }
+    more = ("database", "raw_code", "unrendered_config")
+    seen: dict[str, Any] = {name: getattr(node, name, None) for name in (*names, *more)}
     seen["identifier"] = getattr(node, "identifier", None) or getattr(node, "alias", None)
     # a copy, because dbt warns of a `get` of names in the config's meta
     seen["config"] = node.config.to_dict(omit_none=True)

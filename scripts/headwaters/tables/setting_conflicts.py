@@ -13,7 +13,13 @@ from headwaters.platform.delta_version import APPEND_ONLY
 from headwaters.platform.nodes import Config, Node, setting
 from headwaters.platform.problems import Problem
 from headwaters.tables import dbt_names
-from headwaters.tables.setting_types import FOLLOWING, INCREMENTAL, STOCK_STRATEGIES, is_empty
+from headwaters.tables.setting_types import (
+    FOLLOWING,
+    INCREMENTAL,
+    STOCK_STRATEGIES,
+    is_empty,
+    name_problem,
+)
 from headwaters.tables.settings import ADDED_UP, OF_CONFIG, ModelSettings
 from headwaters.tables.stock_settings import (
     SYNONYMS,
@@ -67,6 +73,7 @@ def fitting_problems(node: Node) -> Iterator[Problem]:
         *_of_appends(node),
         *_of_other_adapters(node, own),
         *_of_catalog(node),
+        *_of_names(node),
         *_of_snapshot(node),
         *_of_merge(node["config"], own),
     ):
@@ -209,6 +216,17 @@ def _of_catalog(node: Node) -> Iterator[str]:
             f"database: {given}: headwaters writes to one catalog, spark_catalog: remove it, and "
             "name the schema alone"
         )
+
+
+def _of_names(node: Node) -> Iterator[str]:
+    """Yield the names of a table that Spark does not read without quotes."""
+    is_table = node["resource_type"] in ("model", "seed", "snapshot")
+    if not is_table or node["config"].get("materialized") == "ephemeral":
+        return
+    table = node.get("identifier") or node.get("alias")
+    for what, name in (("schema", node.get("schema")), ("alias", table)):
+        if problem := name_problem(name):
+            yield f"{what}: {problem}"
 
 
 def _of_snapshot(node: Node) -> Iterator[str]:

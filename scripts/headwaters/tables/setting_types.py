@@ -210,6 +210,13 @@ def _condition(value: Any) -> Any:
     return value
 
 
+def name_problem(name: Any) -> str | None:
+    """Return why a name cannot be that of a schema or a table, which are not quoted, or None."""
+    if is_empty(name) or re.fullmatch(r"[A-Za-z0-9_]+", str(name)):
+        return None
+    return f"'{name}' is no name that Spark reads: write letters from a to z, digits and _"
+
+
 def _alias(value: Any) -> Any:
     if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z_]\w*", value):
         raise ValueError("must be a name of letters, digits and underscores")

@@ -7,7 +7,7 @@ from typing import Any
 
 from headwaters.platform.names import did_you_mean, misspelt
 from headwaters.platform.problems import Problem
-from headwaters.tables.setting_types import is_empty
+from headwaters.tables.setting_types import is_empty, name_problem
 
 # The variables that headwaters reads, each with the type of its values.
 VARIABLES: dict[str, type] = {
@@ -47,6 +47,8 @@ def output_problems(output: Mapping[str, Any], keys: Iterable[str]) -> Iterator[
         if key := misspelt(name, keys):
             text = f"there is no key '{name}', did you mean '{key}'?"
             yield Problem("HW_UNKNOWN_SETTING", text)
+    if problem := name_problem(output.get("schema")):
+        yield Problem("HW_SETTING", f"schema: {problem}")
     lake, parameters = output.get("lake"), output.get("server_side_parameters")
     if not is_empty(lake) and not isinstance(lake, str):
         yield Problem("HW_SETTING", f"lake is '{lake}': write the path of a folder")

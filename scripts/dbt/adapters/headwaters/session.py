@@ -42,6 +42,7 @@ from headwaters.platform.delta_version import CONFLICT, CONFLICT_WITH_MAINTENANC
 from headwaters.platform.engine import Engine
 from headwaters.platform.errors import UserError, WorkError, java_ended, quiet
 from headwaters.platform.spark_driver import driver_settings
+from headwaters.platform.spark_environment import settings_named
 from headwaters.platform.spark_errors import is_unavailable, one_line
 from headwaters.platform.spark_mistakes import explained
 from headwaters.platform.spark_version import CHAR_TYPE
@@ -277,7 +278,9 @@ def session_of(sessions: dict[str | None, Any], settings: Mapping[str, str], lak
             _try_again(spark, 0)  # PySpark says goodbye when the process ends
             raise cluster.ended(remote, lake) from None
         raise WorkError(
-            "HW_SPARK_START", f"Spark does not start: {one_line(error)}\n(more in {_log(lake)})"
+            "HW_SPARK_START",
+            f"Spark does not start: {one_line(error)}{settings_named(os.environ)}"
+            f"\n(more in {_log(lake)})",
         ) from None
     end_on_interrupt()  # Spark replaced the handler
     for name, location in schema:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from headwaters.platform.errors import UserError, WorkError, quiet
 from headwaters.platform.places import RemotePath
 from headwaters.platform.project import Project
 from headwaters.platform.spark_driver import driver_settings
+from headwaters.platform.spark_environment import settings_named
 from headwaters.platform.spark_version import READ_MORE
 from headwaters.platform.waiting import during
 from headwaters.streams.contract import Contract
@@ -55,7 +57,8 @@ def start_spark(project: Project, say: Say = silent) -> SparkSession:
         reason = str(error).splitlines()[0]
         log = project.local / "logs" / "spark.log"
         raise WorkError(
-            "HW_SPARK_START", f"Spark does not start: {reason} (more in {log})"
+            "HW_SPARK_START",
+            f"Spark does not start: {reason}{settings_named(os.environ)} (more in {log})",
         ) from None
 
 
