@@ -36,7 +36,9 @@ def with_columns(
     nodes = dict(side.nodes)
     for key in sorted(above):
         node = nodes[key]
-        if node["resource_type"] == "source" and (found := columns_of(table_name(node))):
+        is_declared = (node["config"].get("meta") or {}).get("stream")  # by its contract
+        is_source = node["resource_type"] == "source"
+        if is_source and not is_declared and (found := columns_of(table_name(node))):
             declared = {str(name).lower() for name in node["columns"]}
             more = [name for name in found if name.lower() not in declared]
             nodes[key] = {**node, "columns": {**node["columns"], **{name: {} for name in more}}}
