@@ -114,13 +114,14 @@ def test_a_column_is_known_by_its_former_names(tmp_path: Path) -> None:
 
 def sql(ingester: Ingester, *statements: str) -> None:
     for statement in statements:
-        ingester.ask(sql=statement.format(shop=f"delta.`{ingester.lake / 'shop'}`"))
+        answer = ingester.ask(sql=statement.format(shop=f"delta.`{ingester.lake / 'shop'}`"))
+        assert "lines" not in answer, answer
 
 
 PLAIN = "create table {shop} (id int) using delta tblproperties (delta.enableChangeDataFeed = true)"
 MAPPED = (
     "create table {shop} (id int, name string, gone string, price float) using delta tblproperties "
-    "(delta.enableChangeDataFeed = true, delta.columnMapping.mode = name, "
+    "(delta.enableChangeDataFeed = true, delta.columnMapping.mode = 'name', "
     "delta.enableTypeWidening = true)"
 )
 

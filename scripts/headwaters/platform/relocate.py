@@ -22,7 +22,7 @@ from pyspark.java_gateway import launch_gateway
 
 from headwaters.platform import atomic_write, hive_metastore, leases, metastore
 from headwaters.platform import lake as lakes
-from headwaters.platform.checkpoint import Checkpoint
+from headwaters.platform.checkpoint import SOURCE_SCHEMAS, Checkpoint
 from headwaters.platform.errors import UserError, WorkError
 from headwaters.platform.places import Place, RemotePath, join
 from headwaters.platform.project import Project
@@ -109,6 +109,7 @@ def _relocate(lake: Place, local: Path, jvm: Any, dry_run: bool) -> list[str]:
             lakes.remember(lake, old)  # until now, only the checkpoints may have had it
         path = jvm.org.apache.hadoop.fs.Path
         files = _checkpoints(lake, (_uri(path, old), _uri(path, lake)), dry_run)
+        _source_schemas(lake, old, dry_run)
         rows = _metastore(database, lambda text: moved(text, str(old), str(lake)), dry_run)
         if not dry_run:
             lakes.remember(lake, lake)
@@ -157,16 +158,35 @@ def _checkpoints(lake: Place, prefixes: tuple[str, str], dry_run: bool) -> int:
                 lines[number] = json.dumps(entry, separators=(",", ":"), ensure_ascii=False)
                 here += 1
         if here and not dry_run:
-            text = "\n".join([version, *lines])
-            if isinstance(log, RemotePath):
-                log.write_text(text)
-            else:
-                with atomic_write.draft(log) as path:
-                    path.write_text(text)
-                    # Hadoop's checksum of the old text
-                    log.with_name(f".{log.name}.crc").unlink(missing_ok=True)
+            _rewrite(log, "\n".join([version, *lines]))
         changed += here
     return changed
+
+
+def _source_schemas(lake: Place, old: Place, dry_run: bool) -> None:
+    """Change the place of the checkpoint in Delta's logs of the columns of sources."""
+    before, after = (f"file:{one}" if isinstance(one, Path) else str(one) for one in (old, lake))
+    logs: Iterable[Place] = (lake / "checkpoints").glob(f"*/{SOURCE_SCHEMAS}/*/*")
+    for log in sorted(logs, key=str):
+        if log.name.startswith(".") or dry_run:
+            continue
+        version, line, *rest = log.read_text().split("\n")
+        entry = json.loads(line)
+        place = str(entry.get("sourceMetadataPath", ""))
+        if place.startswith(f"{before}/"):
+            entry["sourceMetadataPath"] = after + place.removeprefix(before)
+            line = json.dumps(entry, separators=(",", ":"), ensure_ascii=False)
+            _rewrite(log, "\n".join([version, line, *rest]))
+
+
+def _rewrite(log: Place, text: str) -> None:
+    """Replace a file that Spark wrote, with Hadoop's checksum of the old text."""
+    if isinstance(log, RemotePath):
+        log.write_text(text)
+        return
+    with atomic_write.draft(log) as path:
+        path.write_text(text)
+        log.with_name(f".{log.name}.crc").unlink(missing_ok=True)
 
 
 def _uri(path: Any, folder: Place) -> str:

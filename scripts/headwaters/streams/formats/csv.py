@@ -31,7 +31,7 @@ from headwaters.streams.formats.values import fitted_text
 # Spark rejects a whole file if a row has more fields; its default is 20,480. Each open file costs a
 # megabyte at this value.
 MAX_COLUMNS = "100000"
-EMPTY = "\x00\x00\x00"  # marks an empty quoted field during the read
+EMPTY = "\x00empty\x00"  # marks an empty quoted field during the read
 
 
 class Csv(FileFormat):
