@@ -100,7 +100,7 @@ LINES = {
     ),
     "semicolon": (
         "[HW_SQL_SYNTAX] m.sql:3: Syntax error at or near 'select': extra input 'select' "
-        "in `select 1; select 2`: the query ended before it [PARSE_SYNTAX_ERROR]"
+        "in `select 1; select 2`: a model is one query without a semicolon [PARSE_SYNTAX_ERROR]"
     ),
     "where_after_group": (
         "[HW_SQL_SYNTAX] m.sql:3: Syntax error at or near 'where' in `…) from parcels "
@@ -394,6 +394,12 @@ def test_a_statement_that_changed_the_model_s_sql_keeps_its_place() -> None:
     raw = "select\n    parcel_id,\n    wieght_kg\nfrom {{ ref('parcels') }}"
     line = explained(text, f"select * from (\n{ran}\n) limit 0", SqlText("m.sql", raw, sql))
     assert line is not None and line.startswith("[HW_NO_SUCH_COLUMN] m.sql:3: ")
+
+
+def test_lines_before_the_sql_of_a_node_count() -> None:
+    sql, text = TEXTS["typo"]["sql"], TEXTS["typo"]["text"]
+    line = explained(text, sql, SqlText("m.sql", sql, sql, before=2))
+    assert line is not None and line.startswith("[HW_NO_SUCH_COLUMN] m.sql:5: ")
 
 
 def test_a_model_of_one_line_is_known_by_its_sql_without_versions() -> None:

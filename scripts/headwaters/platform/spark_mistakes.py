@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
 from headwaters.platform import spark_version
-from headwaters.platform.names import nearest, or_nearest
+from headwaters.platform.names import misspelt, nearest, or_nearest
 
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] +(.+)")
 _PLACE = re.compile(r"(?:\(|; ?|== SQL \()line (\d+),? pos(?:ition)? (\d+)")
@@ -25,20 +25,42 @@ _PIN_AND_NAME = re.compile(f"{_PIN.pattern}(?: as `[^`]+`)?")
 _LONGEST = 60  # characters of a line of SQL in a message
 _EVERY_FUNCTION = spark_version.STABLE_FUNCTIONS | spark_version.CHANGING_FUNCTIONS
 
+_UNITS = {"second", "minute", "hour", "day", "week", "month", "quarter", "year"}
+# Words of SQL that a slip may change; shorter ones resemble too many names.
+_WORDS = (
+    *("select", "distinct", "from", "where", "group", "having", "order", "qualify", "limit"),
+    *("left", "right", "inner", "outer", "cross", "join", "union", "except", "intersect"),
+    *("between", "partition", "case", "when", "then", "else", "with", "over", "using", "lateral"),
+)
+
 # Functions of other databases, with the expression of Spark that does the same.
 _OF_OTHERS = {
     "array_length": "array_size(x)",
+    "array_to_string": "array_join(x, ',')",
     "convert": "cast(x as type)",
     "datefromparts": "make_date(y, m, d)",
+    "div0": "try_divide(a, b)",
+    "format_date": "date_format(x, 'yyyy-MM-dd')",
     "generate_series": "sequence(a, b)",
     "getdate": "current_timestamp()",
+    "group_concat": "listagg(x, ',')",
     "iff": "if(condition, a, b)",
+    "json_extract": "get_json_object(x, '$.a')",
+    "json_extract_path_text": "get_json_object(x, '$.a')",
+    "json_extract_scalar": "get_json_object(x, '$.a')",
+    "json_value": "get_json_object(x, '$.a')",
+    "object_construct": "named_struct('a', x, 'b', y)",
     "on": "row_number() over (partition by …) in a CTE, and its first row",
+    "parse_date": "to_date(x, 'yyyy-MM-dd')",
     "regexp_contains": "regexp_like(x, pattern)",
     "safe_cast": "try_cast(x as type)",
     "safe_divide": "try_divide(a, b)",
     "strftime": "date_format(x, 'yyyy-MM-dd')",
     "string_to_array": "split(x, ',')",
+    "strpos": "instr(x, part)",
+    "sysdate": "current_timestamp()",
+    "timestamp_trunc": "date_trunc('day', x)",
+    "to_json_string": "to_json(x)",
     "zeroifnull": "coalesce(x, 0)",
 }
 # The cause of a syntax error by the text at which Spark stops. Names, numbers and brackets follow
@@ -53,24 +75,48 @@ _STOPPED_AT = {
     "'": "a text has no closing quote",
     ";": "a model is one query without a semicolon",
     ")": "a bracket or a comma is too many",
+    ",": "a comma is too many",
+    "#": "a comment begins with `--`",
+    "/": "a comment begins with `--`",
+    "~": "write `x rlike 'pattern'`",
+    "with": "WITH stands once: a comma separates the queries in it",
+    "select": "a bracket before this SELECT is open, or `as (` is missing",
+    "create": "a model is a query: dbt creates its table",
+    "insert": "a model is a query: dbt writes its table",
     "where": "WHERE stands before GROUP BY, and once",
     "having": "HAVING stands after GROUP BY, and once",
     "from": "FROM stands once in a SELECT; a bracket may be open before it",
     "is": "compare with `=`; IS takes NULL, TRUE or FALSE",
     "end of input": "a bracket, a quote or END is missing",
 }
+# The cause by the line in lower case, up to the end of the word at which Spark stops.
+_STOPPED_AFTER = (
+    (r"select top \d", "write LIMIT at the end instead of TOP"),
+    (r"\bnot null$", "write IS NOT NULL"),
+    (r"\bcount distinct\b", "write count(distinct x)"),
+    (r"\busing \w+$", "USING takes its columns in brackets"),
+    (r"\* exclude\b", "write `* except (column)`"),
+    (r"\blimit \d+ ?,$", "write LIMIT n OFFSET m"),
+    (r"\bat( time( zone)?)?$", "write from_utc_timestamp(x, 'zone')"),
+    (r"\b\w+\([^()]*\border$", "an aggregate takes no order: array_sort(array_agg(x)), or listagg"),
+    (r'"[^"]*"$', "double quotes make a text: quote a name in backquotes"),
+    (r"^select \*$", "remove the comma before this SELECT"),
+)
+_NO_END = re.compile(r"(\b(and|or|not|by|on|where|having)|,)$")
 
 
 @dataclass(frozen=True)
 class SqlText:
     """The SQL of a node: the path and text of its file, and the SQL that dbt compiled from it.
 
-    A statement that a person types has no path.
+    A statement that a person types has no path. `before` counts the lines of the file before the
+    text: dbt removes blank ones.
     """
 
     path: str
     raw: str
     compiled: str
+    before: int = 0
 
 
 @dataclass(frozen=True)
@@ -140,7 +186,7 @@ def _where(statement: str, number: int, error: _Error, model: SqlText) -> str:
     line = line_in_file(model.raw, model.compiled, compiled) if compiled else None
     if not model.path:
         return f"line {line}: " if line and "\n" in model.compiled else ""
-    return f"{model.path}:{line}: " if line else f"{model.path}: "
+    return f"{model.path}:{line + model.before}: " if line else f"{model.path}: "
 
 
 def _line_of_name(error: _Error) -> int | None:
@@ -197,6 +243,10 @@ def _column(error: _Error) -> str:
             f"partition_by, cluster_by or another setting names `{name}`, which is no column of "
             f"the model{or_nearest(name, last)}"
         )
+    if name.lower() in _UNITS and re.search(rf"(?i)\(.*\b{name}\b", error.compiled):
+        return f"`{name}` is a unit, or no column: write it first and in quotes, as in " + (
+            f"`date_trunc('{name.lower()}', x)`"
+        )
     if near := nearest(name.rpartition(".")[2], last):
         return f"there is no column `{name}`, did you mean `{last[near]}`?"
     if re.search(rf"(?i)\bas\s+`?{re.escape(name)}\b", error.compiled):
@@ -234,6 +284,14 @@ def _function(error: _Error) -> str:
     return f"Spark has no function `{name}`{hint}"
 
 
+def _table_function(error: _Error) -> str:
+    name = error.part(r"resolve (\S+) to a table-valued function")
+    return (
+        f"Spark has no table function `{name}`: for the elements of an array write "
+        "`lateral explode(x) as t(y)`"
+    )
+
+
 def _arguments(error: _Error) -> str:
     name = error.part(r"The (\S+) requires")
     if name == "isnull":
@@ -247,21 +305,29 @@ def _syntax(error: _Error) -> str:
     text = error.message.rstrip(".")
     near = error.part(r"at or near '(.+?)'(?::|$|\.)") or error.part(r"at or near ([\w ]+)")
     line = error.line.strip()
-    cause = None if "missing" in text else _cause_of(near.lower(), text, line.lower())
+    read = error.line[: error.position + len(near)].strip().lower()
+    cause = None if "missing" in text else _cause_of(near.lower(), text, read)
     if len(line) > _LONGEST:
         start = max(0, error.position - _LONGEST // 2)
         line = f"…{error.line[start : start + _LONGEST].strip()}…"
     return f"{text}{f' in `{line}`' if line else ''}{f': {cause}' if cause else ''}"
 
 
-def _cause_of(near: str, text: str, line: str) -> str:
-    """Return the probable cause of a syntax error at a word, from the words of its line."""
-    if cause := _STOPPED_AT.get(near):
+def _cause_of(near: str, text: str, read: str) -> str:
+    """Return the probable cause of a syntax error at a word.
+
+    `read` is the line of the SQL up to this word, in lower case.
+    """
+    if "extra input" in text and ";" in read:
+        return _STOPPED_AT[";"]
+    if near == "end of input" and _NO_END.search(read):
+        return "the text ends where a condition or a column is missing"
+    causes = [cause for pattern, cause in _STOPPED_AFTER if re.search(pattern, read)]
+    if cause := next(iter(causes), _STOPPED_AT.get(near)):
         return cause
-    if re.match(r"select top \d", line):
-        return "write LIMIT at the end instead of TOP"
-    if line.startswith("select *") and near == "*":
-        return "remove the comma before this SELECT"
+    for word in reversed(re.findall(r"\w+", read)[-3:]):
+        if meant := misspelt(word, _WORDS):
+            return f"`{word}` may be a misspelt {meant.upper()}"
     if "extra input" in text:
         return "the query ended before it"
     return "a comma, an operator or END may be missing before it"
@@ -294,7 +360,13 @@ def _window_clause(error: _Error) -> str:
 
 
 def _operands(error: _Error) -> str:
-    hint = " Join texts with `||`, or cast" if '"STRING"' in error.message else " Cast one side"
+    hint = " Cast one side"
+    if '"STRING"' in error.message:
+        hint = " Join texts with `||`, or cast"
+    elif day := re.search(r"(?<![\w'\-])\d{4}-\d{2}-\d{2}(?![\w'\-])", error.compiled):
+        hint = f" Write date'{day[0]}'"
+    elif re.search(r'"\(.* [+-] .*\)".*"(TIMESTAMP|DATE)"', error.message):
+        hint = " Add an interval, as in `x + interval 1 day`, or cast one side"
     return f"{error.message.rstrip('.')}.{hint}"
 
 
@@ -304,7 +376,15 @@ def _divided(error: _Error) -> str:
 
 def _cast(error: _Error) -> str:
     text = error.message.split(" because it is malformed")[0].split(" due to an overflow")[0]
-    return f"{text.rstrip('.')}. `try_cast` gives null instead."
+    value, kind = error.part(r"The value '(.*?)' of"), error.part(r'cast to "(\w+)')
+    remedy = "`try_cast` gives null instead."
+    if kind in ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ"):
+        remedy = f"`to_{kind.lower()}(x, 'dd/MM/yyyy')` reads other forms, and {remedy}"
+    elif value and re.search(
+        rf"(?i)\b(coalesce|ifnull|nvl|then|else)\b.*'{re.escape(value)}'", error.compiled
+    ):
+        remedy = f"The other values are of another type: write cast(x as string) beside '{value}'."
+    return f"{text.rstrip('.')}. {remedy}"
 
 
 def _column_name(error: _Error) -> str:
@@ -389,6 +469,19 @@ MISTAKES: Mapping[str, tuple[str, Callable[[_Error], str]]] = {
         "HW_SQL_TYPE",
         _as_spark("Spark's types are string, int, bigint, double, decimal(p,s), date, timestamp …"),
     ),
+    "DATATYPE_MISSING_SIZE": ("HW_SQL_TYPE", _as_spark("Or write string")),
+    "DECIMAL_PRECISION_EXCEEDS_MAX_PRECISION": (
+        "HW_SQL_TYPE",
+        _as_spark("Write decimal(38, s) or less"),
+    ),
+    "UNRESOLVABLE_TABLE_VALUED_FUNCTION": ("HW_NO_SUCH_FUNCTION", _table_function),
+    "UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY": (
+        "HW_SQL_REFUSED",
+        lambda _: (
+            "Spark cannot run this correlated subquery: join the table, and choose rows by "
+            "row_number() in a CTE"
+        ),
+    ),
     "DATATYPE_MISMATCH.BINARY_OP_WRONG_TYPE": ("HW_SQL_TYPE", _operands),
     "DATATYPE_MISMATCH.BINARY_OP_DIFF_TYPES": ("HW_SQL_TYPE", _operands),
     "DATATYPE_MISMATCH": ("HW_SQL_TYPE", _as_spark()),
@@ -400,6 +493,7 @@ MISTAKES: Mapping[str, tuple[str, Callable[[_Error], str]]] = {
     "MISSING_AGGREGATION": ("HW_SQL_GROUPING", _ungrouped),
     "MISSING_GROUP_BY": ("HW_SQL_GROUPING", _without_group),
     "GROUP_BY_POS_OUT_OF_RANGE": ("HW_SQL_GROUPING", _as_spark()),
+    "GROUP_BY_POS_AGGREGATE": ("HW_SQL_GROUPING", _as_spark("Group by the other columns only")),
     "STAR_GROUP_BY_POS": ("HW_SQL_GROUPING", _as_spark("Name the columns")),
     "INVALID_WHERE_CONDITION": ("HW_SQL_GROUPING", _where_condition),
     "NESTED_AGGREGATE_FUNCTION": ("HW_SQL_GROUPING", _as_spark()),
@@ -443,6 +537,14 @@ MISTAKES: Mapping[str, tuple[str, Callable[[_Error], str]]] = {
         _as_spark("Correct file_format, or add the jar of the format to spark.jars in the profile"),
     ),
     "CAST_INVALID_INPUT": ("HW_SQL_VALUE", _cast),
+    "CANNOT_PARSE_TIMESTAMP": (
+        "HW_SQL_VALUE",
+        _as_spark("Correct the pattern; `try_to_timestamp` gives null"),
+    ),
+    "INCONSISTENT_BEHAVIOR_CROSS_VERSION.DATETIME_WEEK_BASED_PATTERN": (
+        "HW_SQL_VALUE",
+        lambda _: "A pattern has YYYY or DD. Write yyyy for the year and dd for the day.",
+    ),
     "CAST_OVERFLOW": ("HW_SQL_VALUE", _cast),
     "DIVIDE_BY_ZERO": ("HW_SQL_VALUE", _divided),
     "INVALID_ARRAY_INDEX": ("HW_SQL_VALUE", _as_spark()),

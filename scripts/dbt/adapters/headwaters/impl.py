@@ -192,6 +192,14 @@ SUBJECTS = {
 }
 
 
+def _lines_before(file: Path, raw: str) -> int:
+    """Return the number of lines of a file before the SQL of its node; 0 if it cannot be read."""
+    try:
+        return file.read_text("utf-8").partition(raw)[0].count("\n") if raw else 0
+    except (OSError, ValueError):
+        return 0
+
+
 class HeadwatersAdapter(SparkAdapter):
     """The adapter of dbt-spark with the Python functions of this package."""
 
@@ -248,7 +256,8 @@ class HeadwatersAdapter(SparkAdapter):
         """
         node = config.model
         compiled = getattr(node, "compiled_code", None) or ""  # a seed has none
-        current.sql = SqlText(node.original_file_path, node.raw_code, compiled)
+        before = _lines_before(Path(node.original_file_path), node.raw_code)
+        current.sql = SqlText(node.original_file_path, node.raw_code, compiled, before)
         if str(node.resource_type) in ("model", "snapshot"):
             for statement in split(config.get("sql_header") or ""):
                 self.execute(statement)
