@@ -27,7 +27,7 @@ Node = dict[str, Any]
 
 
 @contextmanager
-def start_worker(lake: Path) -> Iterator[subprocess.Popen[str]]:
+def start_worker(lake: Path, **variables: str) -> Iterator[subprocess.Popen[str]]:
     """Start a worker in a new process group, so that a test can kill it together with its Spark."""
     memory = os.environ.get("HEADWATERS_DRIVER_MEMORY", "1500m")
     script = Path(__file__).with_name("ingest_worker.py")
@@ -36,7 +36,7 @@ def start_worker(lake: Path) -> Iterator[subprocess.Popen[str]]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**environment(lake), "HEADWATERS_DRIVER_MEMORY": memory},
+        env={**environment(lake), "HEADWATERS_DRIVER_MEMORY": memory, **variables},
         start_new_session=True,
     ) as process:
         try:
@@ -214,12 +214,14 @@ def lose_one_and_repeat_another(ingester: Ingester, table: str, lost: str, again
     ingester.ask(sql=f"insert into {bronze} select * from {bronze} where {again} limit 1")
 
 
-def kill(lake: Path, declared: list[Node], scratch: Path, how: dict[str, Any]) -> bool:
+def kill(
+    lake: Path | str, declared: list[Node], scratch: Path, how: dict[str, Any], **variables: str
+) -> bool:
     """Run streams in a process and kill it, with its Spark, as `how` demands.
 
     Returns False if the run had ended before.
     """
-    with start_worker(scratch) as process:
+    with start_worker(scratch, **variables) as process:
         assert process.stdin and process.stdout
         request = {"lake": str(lake), "nodes": declared, "kill": how}
         process.stdin.write(json.dumps(request) + "\n")

@@ -13,18 +13,19 @@ from pathlib import Path
 
 from headwaters.platform.atomic_write import draft
 from headwaters.platform.java_gateway import java_gateway
-from headwaters.platform.object_store import LOG_STORE, LOG_STORE_JAR
+from headwaters.platform.object_store import LOG_STORE_JAR
 
-SOURCE = LOG_STORE_JAR.with_name(f"{LOG_STORE.rpartition('.')[2]}.java")
+SOURCES = sorted(LOG_STORE_JAR.parent.glob("Conditional*.java"))
 MANIFEST = "META-INF/MANIFEST.MF"
 CLASS_VERSION = 8  # Janino knows no newer one that all of Spark's Javas read
 
 
-def build(source: Path = SOURCE) -> bytes:
-    """Return the jar of a source: the same bytes for the same source."""
+def build() -> bytes:
+    """Return the jar of the sources: the same bytes for the same sources."""
     with tempfile.TemporaryDirectory() as folder, java_gateway() as gateway:
-        files = gateway.new_array(gateway.jvm.java.io.File, 1)
-        files[0] = gateway.jvm.java.io.File(str(source))
+        files = gateway.new_array(gateway.jvm.java.io.File, len(SOURCES))
+        for number, source in enumerate(SOURCES):
+            files[number] = gateway.jvm.java.io.File(str(source))
         compiler = gateway.jvm.org.codehaus.janino.Compiler()
         compiler.setDestinationDirectory(gateway.jvm.java.io.File(folder), False)
         compiler.setTargetVersion(CLASS_VERSION)
@@ -35,12 +36,12 @@ def build(source: Path = SOURCE) -> bytes:
             str(file.relative_to(folder)): file.read_bytes()
             for file in sorted(Path(folder).rglob("*.class"))
         }
-    return _jar({MANIFEST: manifest(source).encode(), **classes})
+    return _jar({MANIFEST: manifest().encode(), **classes})
 
 
-def manifest(source: Path = SOURCE) -> str:
-    """Return the manifest of the jar, with the digest of its source."""
-    digest = hashlib.sha256(source.read_bytes()).hexdigest()
+def manifest() -> str:
+    """Return the manifest of the jar, with the digest of its sources."""
+    digest = hashlib.sha256(b"".join(source.read_bytes() for source in SOURCES)).hexdigest()
     return f"Manifest-Version: 1.0\r\nSource: {digest}\r\n\r\n"
 
 

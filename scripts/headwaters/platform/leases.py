@@ -153,6 +153,8 @@ class Lease:
             raise holder
         if not self._add(self._newest + 1):
             raise InUse("another process, which began at the same moment,")
+        if self._newest:
+            self._file(self._newest).unlink()
 
     def holder(self) -> InUse | None:
         """Return the process that has the lease, or None if it is free."""

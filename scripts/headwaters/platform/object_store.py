@@ -16,6 +16,7 @@ from headwaters.platform.errors import UserError
 from headwaters.platform.jars import LOCKS, CachedJars, Say
 
 LOG_STORE = "headwaters.delta.ConditionalLogStore"
+CHECKPOINT_FILES = "headwaters.delta.ConditionalCheckpointFiles"
 LOG_STORE_JAR = Path(__file__).resolve().parent / "java" / "headwaters-log-store.jar"
 
 # Delta's own, for teams whose other writers commit by a table in DynamoDB as well.
@@ -52,6 +53,15 @@ def defaults(given: Mapping[str, str], environment: Mapping[str, str]) -> dict[s
         for name, value in addresses(environment).items():
             added[f"spark.hadoop.{name}"] = value
     return added
+
+
+def of_checkpoints(lake: str) -> dict[str, str]:
+    """Return the settings of a Spark whose streams have their checkpoints in a lake on S3.
+
+    Spark's own files of a checkpoint are renamed, which S3 does not do in one step.
+    """
+    is_on_s3 = urlsplit(lake).scheme == SCHEME
+    return {"spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILES} if is_on_s3 else {}
 
 
 def addresses(environment: Mapping[str, str]) -> dict[str, str]:

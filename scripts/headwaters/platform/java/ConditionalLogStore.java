@@ -2,18 +2,11 @@ package headwaters.delta;
 
 import io.delta.storage.HadoopFileSystemLogStore;
 import java.io.ByteArrayOutputStream;
-import java.io.FileNotFoundException;
 import java.io.IOException;
-import java.io.InterruptedIOException;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.AccessDeniedException;
 import java.nio.file.FileAlreadyExistsException;
-import java.util.Arrays;
 import java.util.Iterator;
 import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.fs.FSDataInputStream;
-import org.apache.hadoop.fs.FSDataOutputStream;
-import org.apache.hadoop.fs.FSDataOutputStreamBuilder;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 
@@ -24,9 +17,6 @@ import org.apache.hadoop.fs.Path;
  * headwaters.platform.log_store: it infers no types of generics, so that the casts below are needed.
  */
 public class ConditionalLogStore extends HadoopFileSystemLogStore {
-    private static final int ATTEMPTS = 6;
-    private static final long FIRST_WAIT_MILLIS = 50;
-
     public ConditionalLogStore(Configuration configuration) {
         super(configuration);
     }
@@ -38,31 +28,16 @@ public class ConditionalLogStore extends HadoopFileSystemLogStore {
         byte[] content = joined(actions);
         FileSystem files = path.getFileSystem(configuration);
         if (overwrite.booleanValue()) {
-            put(files, path, content, false);
+            ConditionalFiles.put(files, path, content, false);
             return;
         }
-        for (int attempt = 1;; attempt++) {
-            try {
-                put(files, path, content, true);
-                return;
-            } catch (IOException error) {
-                byte[] stored = storedAfter(error, files, path);
-                // The answer to our own request was lost and the client repeated it. Delta would otherwise commit the same rows
-                // again, as the next version. Each commit has a random txnId, so that equal bytes are ours.
-                if (stored != null && Arrays.equals(stored, content)) {
-                    return;
-                }
-                if (stored != null) {
-                    FileAlreadyExistsException taken = new FileAlreadyExistsException(path.toString());
-                    taken.initCause(error);
-                    throw taken;
-                }
-                // The store answers 409 while another request for the key runs, which may fail: then the name is free.
-                if (attempt == ATTEMPTS || error instanceof AccessDeniedException || error instanceof InterruptedIOException) {
-                    throw error;
-                }
-                pause(FIRST_WAIT_MILLIS << attempt, error);
-            }
+        // Delta would otherwise commit the same rows again, as the next version. Each commit has a random txnId, so that no two
+        // are equal.
+        IOException refused = ConditionalFiles.create(files, path, content);
+        if (refused != null) {
+            FileAlreadyExistsException taken = new FileAlreadyExistsException(path.toString());
+            taken.initCause(refused);
+            throw taken;
         }
     }
 
@@ -79,53 +54,5 @@ public class ConditionalLogStore extends HadoopFileSystemLogStore {
             lines.write('\n');
         }
         return lines.toByteArray();
-    }
-
-    private static void put(FileSystem files, Path path, byte[] content, boolean onlyIfAbsent) throws IOException {
-        FSDataOutputStreamBuilder builder = files.createFile(path);
-        builder.overwrite(true); // S3A would ask for the file first, and then write without a condition
-        builder.recursive();
-        builder.opt("fs.s3a.create.performance", true);
-        if (onlyIfAbsent) {
-            builder.must("fs.option.create.conditional.overwrite", true);
-        }
-        FSDataOutputStream out = (FSDataOutputStream) builder.build();
-        boolean complete = false;
-        try {
-            out.write(content);
-            complete = true;
-        } finally {
-            if (!complete) {
-                out.abort(); // close would publish a part
-            }
-        }
-        out.close();
-    }
-
-    /** Return the file's content after a failed request, or null if there is no file. */
-    private static byte[] storedAfter(IOException error, FileSystem files, Path path) throws IOException {
-        try {
-            FSDataInputStream in = files.open(path);
-            try {
-                return in.readAllBytes();
-            } finally {
-                in.close();
-            }
-        } catch (FileNotFoundException absent) {
-            return null;
-        } catch (IOException unreadable) {
-            error.addSuppressed(unreadable);
-            throw error;
-        }
-    }
-
-    private static void pause(long millis, IOException error) throws IOException {
-        try {
-            Thread.sleep(millis);
-        } catch (InterruptedException interrupted) {
-            Thread.currentThread().interrupt();
-            error.addSuppressed(interrupted);
-            throw error;
-        }
     }
 }

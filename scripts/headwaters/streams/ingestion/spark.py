@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from headwaters.platform import object_store
 from headwaters.platform.errors import UserError, WorkError, quiet
 from headwaters.platform.places import RemotePath
 from headwaters.platform.project import Project
 from headwaters.platform.spark_driver import driver_settings
 from headwaters.platform.spark_environment import settings_named
+from headwaters.platform.spark_errors import one_line
 from headwaters.platform.spark_version import READ_MORE
 from headwaters.platform.waiting import during
 from headwaters.streams.contract import Contract
@@ -53,13 +56,26 @@ def start_spark(project: Project, say: Say = silent) -> SparkSession:
     try:
         with waiting:
             return builder.getOrCreate()
-    except PySparkException as error:
-        reason = str(error).splitlines()[0]
+    except (PySparkException, Py4JJavaError) as error:
         log = project.local / "logs" / "spark.log"
+        why = _why(error, project.spark_settings())
         raise WorkError(
             "HW_SPARK_START",
-            f"Spark does not start: {reason}{settings_named(os.environ)} (more in {log})",
+            f"Spark does not start: {why}{settings_named(os.environ)} (more in {log})",
         ) from None
+
+
+def _why(error: Exception, settings: Mapping[str, str]) -> str:
+    """Return why Spark does not start; a cluster's master or its workers may be the reason."""
+    if isinstance(error, PySparkException):
+        return str(error).splitlines()[0]
+    master = settings.get("spark.master", "")
+    if "stopped SparkContext" in str(error) and master.startswith("spark://"):
+        return (
+            f"the master at {master} does not answer, or its workers cannot start executors: see "
+            "the logs of both"
+        )
+    return one_line(error)
 
 
 def _check_places(project: Project) -> None:
@@ -82,6 +98,7 @@ def spark_settings(project: Project) -> dict[str, str]:
         "spark.sql.catalogImplementation": "in-memory",
         "spark.scheduler.mode": "FAIR",
         **READ_MORE,
+        **object_store.of_checkpoints(str(project.lake)),
         # like dbt: a failing computed column is null for that record, and the batch continues
         "spark.sql.ansi.enabled": "false",
         # Otherwise Spark computes common parts of `b` in `a and b` even if `a` is false. It would
