@@ -17,8 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 from ingestion import Ingester, kill, node, start_worker, wait_for
 from processes import QUICK_JAVA, ROOT, environment
-from s3_gateway import BUCKET, SECRET, Gateway, free_port, running_gateway
+from s3_gateway import SECRET, Gateway, free_port, running_gateway
 
+from headwaters.devkit.objects import BUCKET
 from headwaters.platform import leases
 from headwaters.platform.delta_rs import rows_of
 from headwaters.platform.places import RemotePath, open_uri
