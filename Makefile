@@ -97,7 +97,7 @@ test-slow: setup-dev  ## the tests that take their minutes; CI runs them as well
 	@$(BIN)/python -m pytest -q -m slow tests/adapter
 
 .PHONY: test-platform
-test-platform: setup-dev  ## the tests on an S3 gateway, which is built once and needs Go, and on a metastore in PostgreSQL (TRANSACTIONS=10000 for more raced commits)
+test-platform: setup-dev  ## the tests on the servers around the project: S3 (needs Go), a metastore, a cluster, Trino (needs Java 25), Flink (TRANSACTIONS=10000 for more raced commits)
 	@TRANSACTIONS=$(or $(TRANSACTIONS),60) $(BIN)/python -m pytest -q -m platform
 
 .PHONY: dbt-tests
