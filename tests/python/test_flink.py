@@ -90,7 +90,6 @@ def test_files_of_a_killed_flink_are_ingested_exactly_once(
         ingester.run(declared)
         before = len(ingester.rows("orders", "id"))
         assert 0 < before < ROWS
-        assert list(folder.glob(".part-*"))  # what the killed job did not complete
         process = start(flink, log, *job)
         assert process.wait(400) == 0, log.read_text()
     finally:
