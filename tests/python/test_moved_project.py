@@ -23,6 +23,7 @@ shop:
     dev:
       type: spark
       method: session
+      host: NA
       schema: shop
       threads: 2
       server_side_parameters:
