@@ -129,6 +129,7 @@ def results(worker: Popen[str], tmp_path_factory: pytest.TempPathFactory) -> Res
     return Results(rows, refused, printed)
 
 
+@pytest.mark.slow  # 280 files by one ingestion take some minutes
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.stream}: {file.title}")
 def test_a_file_of_the_corpus_is_right_or_refused_by_name(results: Results, file: Landed) -> None:
     def text(rows: list[list[Any]]) -> list[str]:
