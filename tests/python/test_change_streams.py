@@ -304,7 +304,9 @@ def test_the_examples_of_the_reference_are_contracts_and_events() -> None:
     page = (ROOT / "docs/change-streams.md").read_text()
     found = []
     for text in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL):
-        (table,) = yaml.safe_load(text)["sources"][0]["tables"]
+        if "models" in (written := yaml.safe_load(text)):
+            continue
+        (table,) = written["sources"][0]["tables"]
         columns = {column["name"]: column for column in table["columns"]}
         place = {"original_file_path": "x.yml", "source_name": "bronze", "schema": "bronze"}
         declared = {**place, **table, "identifier": table["name"], "columns": columns}

@@ -232,7 +232,7 @@ def test_tables_that_hive_cannot_use_are_one_line_and_init_leaves_them(
     ran: list[object] = []
     monkeypatch.setattr(metastore, "database", lambda project: database)
     monkeypatch.setattr(metastore, "run_tool", lambda *words: ran.append(words))
-    project = SimpleNamespace(lake=tmp_path)
+    project = SimpleNamespace(lake=tmp_path, local=tmp_path)
     error = refused(lambda: metastore.init(project, str))  # type: ignore[arg-type]
     assert text in error
     assert len(ran) == (1 if before.is_empty else 0)

@@ -65,8 +65,9 @@ def test_a_branch_that_does_not_parse_has_its_comment(repository: Shop, tmp_path
     repository.branch("broken", {ORDERS: "select * from {{ ref('nothing') }}"})
     code, said = review(repository, tmp_path / "out")
     reason = (
-        "the project does not parse: Compilation Error Model 'model.headwaters.orders' "
-        "(models/silver/orders.sql) depends on a node named 'nothing' which was not found"
+        "the project does not parse: Compilation Error [HW_NO_SUCH_MODEL] "
+        "models/silver/orders.sql:1: ref('nothing'): there is no such model, seed or snapshot: "
+        "`dbt ls` lists all names"
     )
     assert (code, said[0]) == (1, reason)
     comment = (tmp_path / "out" / "review.md").read_text()
