@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from headwaters.analysis import keyed_rules, linear_rules
 from headwaters.analysis import lineage_rules as traced
 from headwaters.analysis import stages as cut
 from headwaters.analysis.relations import Weight
+from headwaters.analysis.safe_expressions import implied_text
 from headwaters.analysis.strategies import RuleBook
 
 
@@ -68,7 +70,17 @@ def test_a_wrong_trace_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         traced.TracedRules, "_kept", lambda self, relation, ids, node, lacks: relation.fact
     )
     oracle = Oracle()
-    assert any(tried_plain(number, oracle)[1] for number in until_met(27))
+    assert any(tried_plain(number, oracle)[1] for number in until_met(37))
+
+
+def test_a_condition_that_holds_for_too_few_rows_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_few(*of: Any) -> str | None:
+        text = implied_text(*of)
+        return text and f"({text} and 1 = 2)"
+
+    monkeypatch.setattr("headwaters.analysis.expressions.implied_text", too_few)
+    oracle = Oracle()
+    assert any(tried_plain(number, oracle)[1] for number in until_met(49))
 
 
 @drawn(80)
