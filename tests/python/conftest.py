@@ -255,7 +255,9 @@ def lake_tables(spark: Any) -> Callable[[str], list[tuple[Any, ...]]]:
     while building.exists() and alive(int(building.read_text() or 0)):
         time.sleep(0.5)
     paths = [path for name in BUILT_FROM for path in [ROOT / name, *(ROOT / name).rglob("*")]]
-    files = [path for path in paths if path.is_file() and path.suffix != ".pyc"]
+    # dbt notes a user beside the profile, which is no part of the project
+    files = [path for path in paths if path.is_file() and path.name[0] != "."]
+    files = [path for path in files if path.suffix != ".pyc"]
     newest = max(path.stat().st_mtime for path in files)
     complete = built / "complete"
     if not complete.exists() or complete.stat().st_mtime < newest:
