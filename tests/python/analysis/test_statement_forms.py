@@ -141,7 +141,6 @@ REPLACED = r"""
 from t |> set a = a + 1 |> as k |> select k.a, b
 from t join u on t.a = u.a |> limit 2 |> select t.a
 from t |> aggregate count(*) as n group by 1
-from t |> aggregate count(*) as n group by rollup (b)
 select v:`a b` as x from t
 select a & 1 << 2 as x from t
 select a & 1 >> 2 as x from t

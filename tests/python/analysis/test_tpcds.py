@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 import sqlglot
 from sqlglot import exp
@@ -224,7 +225,12 @@ def wrong(name: str, seed: int, rounds: int, monkeypatch: pytest.MonkeyPatch) ->
                 for source in followed
                 if data.chance.random() < 0.6
             }
-            whole = oracle.answer(sql, after)
+            try:
+                whole = oracle.answer(sql, after)
+            except duckdb.InvalidInputException as error:
+                if "More than one row" not in str(error):
+                    raise
+                continue  # a scalar subquery has several rows now, so a full refresh fails as well
             names = [column.lower() for column in oracle.names(sql)]
             left = maintained(oracle, sql, found, before, after)
             if rounded(left) != rounded(whole):
