@@ -9,9 +9,8 @@
     {%- set rows = run_query(hw_rows_now_and_back_sql(target.relation, wanted)).rows[0] -%}
     {%- set lines = [hw_target_line(target, rows['now']), '  ~ back to version ' ~ wanted ~ ', which has ' ~ rows['back'] ~ ' rows'] -%}
     {%- for commit in hw_describe_history(target.relation, target.version - wanted + 20) if commit.version > wanted -%}
-        {%- if commit.effect.rows > 0 -%}
-            {%- do lines.append('  - version ' ~ commit.version ~ ', ' ~ hw_utc(commit.at) ~ ': ' ~ commit.operation) -%}
-        {%- endif -%}
+        {%- do lines.append('  - version ' ~ commit.version ~ ', ' ~ hw_utc(commit.at) ~ ': ' ~ commit.operation
+            ~ (', without a change of rows' if not commit.effect.rows else '')) -%}
     {%- endfor -%}
     {%- if hw_proceed('restore', lines + hw_followers_line(target), dry_run) -%}
         {%- do hw_run_operation('restore', target, reason, {'version': wanted}, [hw_restore_sql(target.relation, wanted)]) -%}

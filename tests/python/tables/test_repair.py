@@ -71,6 +71,19 @@ def test_restore_after_an_accidental_overwrite(shared: Orders) -> None:
     assert gold(shared) == BUILT
 
 
+def test_the_plan_of_a_restore_lists_each_version_that_it_takes_back(shared: Orders) -> None:
+    before = shared.version(shared.bronze)
+    shared.sql("alter table {bronze} set tblproperties ('made' = 'yes')")
+    shared.sql("delete from {bronze} where id = 1")
+    plan = dry(shared, "restore", table="bronze.orders", version=before)
+    deleted, altered = plan[2:4]
+    assert deleted.startswith(f"  - version {before + 2}, ") and deleted.endswith(": DELETE")
+    assert altered.startswith(f"  - version {before + 1}, ")
+    assert altered.endswith(": SET TBLPROPERTIES, without a change of rows")
+    shared.sql(f"restore table {{bronze}} to version as of {before}")
+    assert gold(shared) == BUILT
+
+
 def test_restore_to_a_time_as_the_manual_writes_it(shared: Orders) -> None:
     before = shared.version(shared.bronze)
     time.sleep(0.1)
