@@ -18,7 +18,14 @@ from typer.core import TyperGroup
 
 from headwaters.devkit import commands as dev
 from headwaters.devkit.samples import commands as demo
-from headwaters.platform.errors import CodedError, UserError, WorkError, java_ended, refused_file
+from headwaters.platform.errors import (
+    CodedError,
+    UserError,
+    WorkError,
+    exit_code,
+    java_ended,
+    refused_file,
+)
 from headwaters.platform.options import ProfilesDir, Target, find_project
 
 if TYPE_CHECKING:
@@ -378,16 +385,27 @@ def audit(
     progress are left out. Records that a broker, a folder or a log no longer has cannot be
     compared.
     """
+    from headwaters.streams.ingestion.reconcile import (
+        NONE_REMOVED,
+        removed_records,
+        right,
+        settled_records,
+        summarise,
+    )
     from headwaters.streams.ingestion.reconcile import audit as run
-    from headwaters.streams.ingestion.reconcile import right, settled_records, summarise
 
     project, contracts, code = _contracts(select, exclude, target, profiles_dir)
     found = run(project, contracts, say=_say)
-    settled = {contract.name: settled_records(project, contract) for contract in contracts}
-    for name, balances in found.items():
-        for line in summarise(name, balances, settled[name]):
+    for contract in contracts:
+        balances, removed = found[contract.name], NONE_REMOVED
+        if isinstance(balances, CodedError):
+            code = max(code, exit_code(balances))
+        elif not right(balances):
+            code, removed = max(code, 1), removed_records(project, contract)
+        settled = settled_records(project, contract)
+        for line in summarise(contract.name, balances, settled, removed):
             typer.echo(line)
-    raise typer.Exit(code if all(map(right, found.values())) else 1)
+    raise typer.Exit(code)
 
 
 quarantine_app = typer.Typer(

@@ -115,6 +115,15 @@ def test_the_reconciliation_names_settled_records() -> None:
     ]
 
 
+def test_the_reconciliation_names_rows_that_operations_removed() -> None:
+    balances = [Balance("a.json", 3, 1, 0, 2, 0)]
+    first, _ = summarise("orders", balances, removed={"erase": 1, "delete_where": 1})
+    assert first == (
+        "orders: 3 read = 1 bronze + 0 quarantined: WRONG: 2 missing, 0 extra "
+        "(rows that operations removed: delete_where 1, erase 1)"
+    )
+
+
 def test_the_first_argument_may_be_a_stream() -> None:
     def usage(*arguments: str) -> str:
         return CliRunner().invoke(app, ["quarantine", *arguments, "--nope"]).output

@@ -32,6 +32,11 @@ class WorkError(CodedError):
     """A failure of correctly started work. Shown as one line; exit code 1."""
 
 
+def exit_code(error: CodedError) -> int:
+    """Return the exit code of a command that ends with this error."""
+    return 2 if isinstance(error, UserError) else 1
+
+
 def refused_file(error: OSError, what: str, remedy: str = "") -> CodedError:
     """Return the error of a file that the operating system refuses: WorkError for the disk."""
     kind = WorkError if error.errno in DISK else UserError

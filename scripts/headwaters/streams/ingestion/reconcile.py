@@ -11,9 +11,11 @@ or replay in progress.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from types import MappingProxyType
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -29,11 +31,20 @@ from headwaters.streams.ingestion.widening import widened
 from headwaters.streams.quarantine import counted
 from headwaters.streams.sources.base import Balance, Moment
 from headwaters.streams.stream import Stream
-from headwaters.tables.delta_log import first_after, version
+from headwaters.tables.commits import removed_on_purpose
+from headwaters.tables.delta_log import (
+    MOST_COMMITS,
+    commits_of_log,
+    exists,
+    first_after,
+    version,
+)
 from headwaters.tables.delta_tables import TableSnapshot
 
 # Rows of bronze that ingestion wrote; others have no batch.
 OURS = "_batch_id is not null"
+
+NONE_REMOVED: Mapping[str, int] = MappingProxyType({})
 
 
 def audit(
@@ -124,8 +135,27 @@ def settled_records(project: Project, contract: Contract) -> int:
     return found.settled if found else 0
 
 
-def summarise(name: str, balances: Sequence[Balance] | CodedError, settled: int = 0) -> list[str]:
-    """Return one line for a stream, and one for each wrong unit."""
+def removed_records(project: Project, contract: Contract) -> Counter[str]:
+    """Return the rows that operations deleted from a stream's tables, by operation.
+
+    The logs of the tables have them for as long as they retain the commits.
+    """
+    stream = Stream.of(project, contract)
+    tables = filter(exists, (stream.bronze, stream.quarantine))
+    logs = [commits_of_log(table, MOST_COMMITS) for table in tables]
+    return sum(map(removed_on_purpose, logs), Counter())
+
+
+def summarise(
+    name: str,
+    balances: Sequence[Balance] | CodedError,
+    settled: int = 0,
+    removed: Mapping[str, int] = NONE_REMOVED,
+) -> list[str]:
+    """Return one line for a stream, and one for each wrong unit.
+
+    `removed` has the rows that operations deleted: they may be the missing ones, or others.
+    """
     if isinstance(balances, CodedError):
         said = balances.text.removeprefix(f"{name}: ")
         return [f"{name}: FAILED: [{balances.code}] {said}"]
@@ -134,6 +164,9 @@ def summarise(name: str, balances: Sequence[Balance] | CodedError, settled: int 
         for key in ("read", "bronze", "quarantine", "missing", "extra", "unproven")
     )
     verdict = "right" if right(balances) else f"WRONG: {missing:,} missing, {extra:,} extra"
+    if missing and removed:
+        by_operation = ", ".join(f"{one} {rows:,}" for one, rows in sorted(removed.items()))
+        verdict += f" (rows that operations removed: {by_operation})"
     gone = (
         f"; {unproven:,} rows whose records the source no longer has are not compared"
         if unproven
