@@ -543,15 +543,15 @@ def replay(
     project, contracts, code = _contracts(select, exclude, target, profiles_dir)
     replayed = run(project, contracts, dry_run=not apply, say=_say)
     for name, done in replayed.items():
-        if isinstance(done, WorkError):
+        if isinstance(done, CodedError):
             typer.echo(f"{name}: not replayed: {done}")
+            code = max(code, exit_code(done))
             continue
         moved = "moved to bronze" if apply else "would move to bronze (--apply moves them)"
         stays = ", ".join(f"{reason} {count:,}" for reason, count in done.refused.most_common())
         rest = f"; {done.refused.total():,} stay ({stays})" if stays else ""
         typer.echo(f"{name}: {done.accepted:,} {moved}{rest}")
-    failed = any(isinstance(done, WorkError) for done in replayed.values())
-    raise typer.Exit(1 if failed else code)
+    raise typer.Exit(code)
 
 
 @app.command()

@@ -17,16 +17,18 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Iterator
 from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 from headwaters.platform.checkpoint import Checkpoint
-from headwaters.platform.errors import UserError, WorkError
+from headwaters.platform.errors import CodedError, UserError, WorkError
 from headwaters.platform.project import Project
 from headwaters.streams.contract import parse_contract
 from headwaters.streams.ingestion import guards, writer
+from headwaters.streams.ingestion import replay as replays
 from headwaters.streams.ingestion import run as ingest
 from headwaters.streams.ingestion.reconcile import audit, summarise
 from headwaters.streams.ingestion.replay import replay
@@ -117,6 +119,21 @@ def run(
         resource.prlimit(jvm, resource.RLIMIT_FSIZE, usual)
 
 
+@contextlib.contextmanager
+def dying_in_replay(point: str | None) -> Iterator[None]:
+    """End a replay before its commit to `bronze` or `quarantine`."""
+
+    def die(*_: Any) -> None:
+        raise Killed(f"before {point}")
+
+    with contextlib.ExitStack() as patched:
+        if point == "bronze":
+            patched.enter_context(mock.patch.object(tables.TableSnapshot, "append", die))
+        elif point == "quarantine":
+            patched.enter_context(mock.patch.object(replays, "_leave", die))
+        yield
+
+
 def kill_at(point: str, batch: int, after: float | None) -> None:
     """Kill this process and its Spark at a named point of the nth batch or after some seconds.
 
@@ -172,9 +189,13 @@ def respond(spark: Any, request: dict[str, Any]) -> Any:
     if "replay" in request:
         os.environ["HEADWATERS_LAKE"] = request["lake"]
         contracts = [parse_contract(node) for node in request["replay"]]
-        done = replay(Project(ROOT), contracts, request["dry_run"], spark)
+        try:
+            with dying_in_replay(request.get("die_before")):
+                done = replay(Project(ROOT), contracts, request["dry_run"], spark)
+        except Killed as killed:
+            return str(killed)
         return {
-            name: str(d) if isinstance(d, WorkError) else [d.accepted, d.refused]
+            name: str(d) if isinstance(d, CodedError) else [d.accepted, d.refused]
             for name, d in done.items()
         }
     if "settle" in request:

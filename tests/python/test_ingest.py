@@ -22,6 +22,7 @@ import pytest
 from ingestion import (
     ROOT,
     Ingester,
+    Node,
     audit,
     bare_project,
     lose_one_and_repeat_another,
@@ -1002,6 +1003,46 @@ def test_reconciliation_leaves_out_a_batch_in_flight_and_what_the_source_no_long
     lines = ingester.ask(lake=str(ingester.lake), audit=[wider, NAMES])
     assert lines[0].startswith("orders: FAILED: [HW_RECONCILIATION] there is no table ")
     assert lines[1:] == ["names: 3 read = 2 bronze + 1 quarantined: right"]
+
+
+def test_an_interrupted_replay_keeps_its_contract_only_if_it_has_written(
+    ingester: Ingester,
+) -> None:
+    def below(number: int, kind: str = "int") -> Node:
+        check = {"type": "check", "expression": f"n < {number}"}
+        return node({"id": "string", "n": kind}, rules={"n": [check]})
+
+    def replay(stream: Node, **more: Any) -> Any:
+        answer = ingester.ask(
+            lake=str(ingester.lake), replay=[stream], **{"dry_run": False, **more}
+        )
+        return answer["orders"] if isinstance(answer, dict) else answer
+
+    note = ingester.lake / "checkpoints" / "orders" / "replay.json"
+    ingester.land("a.jsonl", *(one(str(n), n) for n in (1, 12, 20, 30)))
+    ingester.run(below(10))
+    for dry_run in (True, False):
+        refused = replay(below(15, "bigint"), dry_run=dry_run)
+        assert refused.startswith("[HW_COLUMN_TYPE] bronze.orders: column n is int in the table ")
+    assert not note.exists()
+    # one that wrote nothing may have had a wrong contract
+    assert replay(below(15), die_before="bronze") == "before bronze"
+    ingester.land("b.jsonl", one("2", 2))
+    ingester.run(below(10))
+    line = "orders: 5 read = 2 bronze + 3 quarantined: right"
+    assert ingester.ask(lake=str(ingester.lake), audit=[below(10)]) == [line]
+    assert note.exists()
+    assert replay(below(25)) == [2, {"check n": 1}]
+    assert not note.exists()
+    # bronze has the rows of the other
+    ingester.land("c.jsonl", one("40", 40))
+    ingester.run(below(10))
+    assert replay(below(35), die_before="quarantine") == "before quarantine"
+    assert replay(below(50, "bigint")).startswith("[HW_COLUMN_TYPE] ")
+    assert replay(below(50)) == [1, {"check n": 1}]
+    assert replay(below(50)) == [1, {}]
+    assert [n for _, n in ingester.rows("orders", "id, n", "n")] == [1, 2, 12, 20, 30, 40]
+    assert ingester.quarantine() == []
 
 
 def test_a_replay_in_flight_is_left_out_of_the_reconciliation(tmp_path: Path) -> None:

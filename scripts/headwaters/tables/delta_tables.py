@@ -141,13 +141,13 @@ class TableSnapshot:
 
         Only properties that are no longer declared are removed. If dbt runs first, the macro
         `register_sources` creates the same table. A table without columns is one that dbt is
-        registering at this moment. Raises UserError if a column has another type in the table,
-        because nothing rewrites a table unasked.
+        registering at this moment. Raises UserError if a column has another type in the table.
         """
         self._known = None
         settings = _assigned(properties)
         self._create(columns, settings)
-        self._bring_columns(columns)
+        if missing := self.missing(columns):
+            self.add_columns(missing)
         self._bring_properties(properties, settings)
 
     def _create(self, columns: Sequence[tuple[str, str]], settings: str) -> None:
@@ -161,7 +161,13 @@ class TableSnapshot:
             empty = self.spark.createDataFrame([], _ddl(columns))
             empty.write.format("delta").mode("ignore").save(str(self.path))
 
-    def _bring_columns(self, columns: Sequence[tuple[str, str]]) -> None:
+    def missing(self, columns: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Return the columns that the table lacks.
+
+        Raises:
+            UserError: a column has another type in the table, because nothing rewrites a table
+                unasked.
+        """
         present = {
             field.name.lower(): field.dataType for field in self.spark.table(self._sql_name).schema
         }
@@ -176,9 +182,7 @@ class TableSnapshot:
                     f"{field.dataType.simpleString()} in the contract: declare the old type, or "
                     "another column",
                 )
-        missing = [column for column in columns if column[0].lower() not in present]
-        if missing:
-            self.add_columns(missing)
+        return [column for column in columns if column[0].lower() not in present]
 
     def _bring_properties(self, properties: Mapping[str, str], settings: str) -> None:
         rows = self.spark.sql(f"show tblproperties {self._sql_name}").collect()

@@ -34,6 +34,7 @@ from headwaters.streams.stream import Stream
 from headwaters.tables.commits import removed_on_purpose
 from headwaters.tables.delta_log import (
     MOST_COMMITS,
+    commit_of,
     commits_of_log,
     exists,
     first_after,
@@ -113,8 +114,10 @@ def moment(stream: Stream) -> Moment:
     for _ in range(1000):
         before = look()
         committed, bronze, quarantine, replay = before
-        if replay is not None:
-            noted = json.loads(replay)
+        noted = json.loads(replay) if replay is not None else None
+        # without its commit to bronze, the replay has changed nothing
+        app = f"{checkpoint.app_id}:replay"
+        if noted and commit_of(stream.bronze, app, noted["version"]) is not None:
             bronze, quarantine = noted["bronze"], noted["version"]
         later = [
             first_after(table, checkpoint.app_id, committed)

@@ -1,8 +1,9 @@
 """`headwaters replay`: records that a corrected contract accepts move from quarantine to bronze.
 
 Each moves once, in two commits, to bronze and then to quarantine. A note in the checkpoint around
-them names the contract and the replayed version of quarantine. An interrupted replay repeats from
-that note. Bronze recognizes the version by `txnAppId` and `txnVersion`, and accepts it once.
+them names the contract and the replayed version of quarantine. Bronze recognizes the version by
+`txnAppId` and `txnVersion`, and accepts it once. A replay that was interrupted after its commit to
+bronze repeats from its note; one before it starts over, because its contract may have been wrong.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from headwaters.platform import places
-from headwaters.platform.errors import WorkError
+from headwaters.platform.errors import CodedError, WorkError
 from headwaters.platform.project import Project
 from headwaters.streams.contract import Contract
 from headwaters.streams.formats.problems import problem_of, with_problem
@@ -51,7 +52,7 @@ def replay(
     dry_run: bool = True,
     spark: SparkSession | None = None,
     say: Say = silent,
-) -> dict[str, Replayed | WorkError]:
+) -> dict[str, Replayed | CodedError]:
     """Replay the quarantine of each stream, by name, or return its error; `dry_run` only counts.
 
     A stream cannot be replayed during ingestion, nor after an interrupted batch.
@@ -63,11 +64,11 @@ def replay(
         }
 
 
-def _try_replay(spark: SparkSession, stream: Stream, dry_run: bool) -> Replayed | WorkError:
+def _try_replay(spark: SparkSession, stream: Stream, dry_run: bool) -> Replayed | CodedError:
     try:
         with stream.checkpoint.held() as stream.hold:
             return _replay(spark, stream, dry_run)
-    except WorkError as error:
+    except CodedError as error:
         return error
 
 
@@ -78,17 +79,17 @@ def _replay(spark: SparkSession, stream: Stream, dry_run: bool) -> Replayed:
         )
     if not exists(stream.quarantine):
         return Replayed(0, Counter())
-    note = stream.checkpoint.path / "replay.json"
     quarantine = DeltaTable.forPath(spark, str(stream.quarantine))
     version = quarantine.history(1).collect()[0]["version"]
     table = TableSnapshot(spark, stream.bronze)
     before = table.version
-    contract = stream.contract
-    if note.exists():
-        begun = json.loads(note.read_text())
+    contract = widened(table, stream.contract)
+    table.missing(contract.bronze_columns())  # refuses a column of another type
+    note = stream.checkpoint.path / "replay.json"
+    begun = json.loads(note.read_text()) if note.exists() else None
+    if begun and table.batches.get(_app(stream)) == begun["version"]:
         version, before = begun["version"], begun["bronze"]
-        contract = Contract.model_validate(begun["contract"])
-    contract = widened(table, contract)
+        contract = widened(table, Contract.model_validate(begun["contract"]))
     bronze = table.at(before)
     rows = TableSnapshot(spark, stream.quarantine).at(version)
     if settled := has_settled(rows.columns):
@@ -109,11 +110,16 @@ def _replay(spark: SparkSession, stream: Stream, dry_run: bool) -> Replayed:
     moved = good.withColumn("_ingested_at", F.lit(datetime.now(UTC))).select(
         *[F.col(f"`{name}`").cast(kind).alias(name) for name, kind in contract.bronze_columns()]
     )
-    table.append(moved, f"{stream.checkpoint.app_id}:replay", version)
+    table.append(moved, _app(stream), version)
     stream.check_hold()
     _leave(quarantine, contract, parsed, settled)
     note.unlink()
     return Replayed(accepted, refused)
+
+
+def _app(stream: Stream) -> str:
+    """Return the `txnAppId` of the replays of a stream."""
+    return f"{stream.checkpoint.app_id}:replay"
 
 
 def _counted(parsed: DataFrame) -> tuple[int, Counter[str]]:
