@@ -67,7 +67,7 @@ def main() -> None:
         if shown is None:
             raise  # a defect needs its stack trace
         typer.echo(f"headwaters: {shown}", err=True)
-        raise SystemExit(2 if isinstance(shown, UserError) else 1) from None
+        raise SystemExit(exit_code(shown)) from None
 
 
 def _coded(error: Exception) -> CodedError | None:

@@ -6,8 +6,15 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
+import pytest
+from typer.testing import CliRunner
+
+from headwaters.cli import app
 from headwaters.platform.errors import CodedError, UserError, WorkError
+from headwaters.streams.ingestion import reconcile
+from headwaters.streams.ingestion import replay as replays
 
 ROOT = Path(__file__).resolve().parents[2]
 TREES = {
@@ -74,6 +81,27 @@ def test_every_error_of_a_command_has_a_code() -> None:
 def test_an_error_shows_its_code_as_those_of_macros_do() -> None:
     assert str(UserError("HW_ARGUMENT", "--once ends")) == "[HW_ARGUMENT] --once ends"
     assert str(WorkError("HW_FILE", "no space")) == "[HW_FILE] no space"
+
+
+USER, WORK = UserError("HW_CONTRACT", "wrong"), WorkError("HW_STREAM_FAILED", "failed")
+
+
+@pytest.mark.parametrize(
+    ("errors", "code"),
+    [((), 0), ((WORK,), 1), ((USER,), 2), ((WORK, USER), 2), ((USER, WORK), 2)],
+)
+@pytest.mark.parametrize("command", ["audit", "replay"])
+def test_a_mistake_of_the_user_ends_with_2_and_a_failure_with_1(
+    monkeypatch: pytest.MonkeyPatch, command: str, errors: tuple[CodedError, ...], code: int
+) -> None:
+    found = {f"s{number}": error for number, error in enumerate(errors)}
+    contracts = [SimpleNamespace(name=name) for name in found]
+    monkeypatch.setattr("headwaters.cli._contracts", lambda *_: (None, contracts, 0))
+    monkeypatch.setattr(reconcile, "settled_records", lambda *_: 0)
+    monkeypatch.setattr(reconcile, "audit", lambda *_, **__: found)
+    monkeypatch.setattr(replays, "replay", lambda *_, **__: found)
+    done = CliRunner().invoke(app, [command])
+    assert done.exit_code == code, done.output
 
 
 def test_every_code_is_explained_and_no_other() -> None:

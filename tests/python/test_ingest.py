@@ -706,7 +706,7 @@ def test_a_failed_stream_does_not_stop_another(ingester: Ingester) -> None:
     broken = node({"id": "string", "day": "date"}, name="broken", expressions={"day": "to_dat(id)"})
     ingester.land("a.jsonl", one("a"))
     ingester.land("a.jsonl", one("a"), stream="broken")
-    first, second = ingester.run(broken, SIMPLE, code=1)
+    first, second = ingester.run(broken, SIMPLE, code=2)
     assert first.startswith(
         "broken  failed: [HW_CONTRACT_EXPRESSION] models/bronze/broken.yml: broken.day: expression "
         "to_dat(id): "
@@ -738,7 +738,7 @@ def test_a_column_may_be_declared_later_but_not_change_its_type(ingester: Ingest
     ingester.run(wider)
     assert ingester.rows("orders", "id, n, flag") == [["a", 1, None], ["b", 2, True]]
     ingester.land("c.jsonl", one("c"))
-    (line,) = ingester.run(node({"id": "string", "n": "bigint"}), code=1)
+    (line,) = ingester.run(node({"id": "string", "n": "bigint"}), code=2)
     assert line == (
         "orders  failed: [HW_COLUMN_TYPE] bronze.orders: column n is int in the table and bigint "
         "in the contract: declare the old type, or another column"

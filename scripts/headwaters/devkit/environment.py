@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from headwaters.platform import atomic_write, class_data, processes
-from headwaters.platform.errors import CodedError, UserError, WorkError
+from headwaters.platform.errors import CodedError, UserError, WorkError, exit_code
 from headwaters.platform.jars import Say, digest, find_java, install, read_stamp
 from headwaters.platform.spark_version import JAVA_PROVEN, SPARK_PROVEN
 
@@ -195,7 +195,7 @@ def main() -> int:
         setup(Path.cwd(), dev="--dev" in sys.argv[1:])
     except CodedError as error:
         print(f"headwaters: {error}", file=sys.stderr)
-        return 2 if isinstance(error, UserError) else 1
+        return exit_code(error)
     except KeyboardInterrupt:
         print("headwaters: stopped; the next set-up resumes from here", file=sys.stderr)
         return 130

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from headwaters.platform import postgres
-from headwaters.platform.errors import CodedError, UserError
+from headwaters.platform.errors import CodedError, UserError, exit_code
 from headwaters.platform.manifest import invoke
 from headwaters.platform.project import Project
 from headwaters.publish.changes import PublishedTable
@@ -103,7 +103,7 @@ def check(project: Project, publications: Sequence[Publication], patience: float
             found = target.compare(source)
         except CodedError as error:
             say(f"{one.name}: {error}")
-            code = max(code, _blame(error))
+            code = max(code, exit_code(error))
             continue
         say(f"{one.name}: {found or 'nothing is published'}")
         code = max(code, 0 if found and found.equal else 1)
@@ -115,11 +115,7 @@ def _publish(project: Project, one: Publication, patience: float, say: Say) -> t
         target, source = _both(project, one, patience, say)
         return f"{one.name}: {target.publish(source)}", 0
     except CodedError as error:
-        return f"{one.name}: {error}", _blame(error)
-
-
-def _blame(error: CodedError) -> int:
-    return 2 if isinstance(error, UserError) else 1
+        return f"{one.name}: {error}", exit_code(error)
 
 
 def _both(

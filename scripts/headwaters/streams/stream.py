@@ -42,6 +42,7 @@ class Stream:
     seconds: float = 0.0
     pending: Pending | None = None
     error: str | None = None
+    exit_code: int = 1  # of a command that ends with the error
     cause: Exception | None = None
     query: StreamingQuery | None = None
     hold: Hold | None = None

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headwaters.platform.delta_version import SCHEMA_FOLLOWED
-from headwaters.platform.errors import CodedError, UserError, WorkError, java_ended
+from headwaters.platform.errors import CodedError, UserError, WorkError, exit_code, java_ended
 from headwaters.platform.leases import lost
 from headwaters.platform.project import Project
 from headwaters.platform.servers import check_port
@@ -75,6 +75,8 @@ def run(
 ) -> int:
     """Run streams; return 0, 1 if one failed, 130 or 143 after a signal interrupted them.
 
+    An error of the user in a stream makes it 2.
+
     An endless stream restarts after a failure, in 1, 2, 4 … 60 seconds, and succeeds if a signal
     ends it. `trigger` overrides the contracts.
 
@@ -119,7 +121,7 @@ def run(
     display.summary(streams)
     if stopping.signal and not all(stream.endless for stream in busy):
         return 128 + stopping.signal
-    return 1 if any(stream.error for stream in streams) else 0
+    return max((stream.exit_code for stream in streams if stream.error), default=0)
 
 
 def _has_work(stream: Stream, held: contextlib.ExitStack) -> bool:
@@ -128,7 +130,8 @@ def _has_work(stream: Stream, held: contextlib.ExitStack) -> bool:
         stream.take()
         held.callback(stream.release)
     except CodedError as error:
-        stream.error = str(error)  # the holder of the stream writes error.txt
+        # the holder of the stream writes error.txt
+        stream.error, stream.exit_code = str(error), exit_code(error)
         return False
     except OSError as error:
         stream.error = f"{error.filename or stream.checkpoint.path}: {error.strerror}"
@@ -244,7 +247,8 @@ def _recreated(stream: Stream) -> SourceReplaced | None:
 
 
 def _failed(stream: Stream, error: Exception) -> None:
-    stream.error = str(coded(stream, error))
+    shown = coded(stream, error)
+    stream.error, stream.exit_code = str(shown), exit_code(shown)
     stream.cause = None
     stream.keep_error()
     stream.retry_at = time.monotonic() + min(2.0**stream.failures, 60.0)
