@@ -505,7 +505,9 @@ PROGRAMS: list[dict[str, Any]] = [
             duck("format parquet", "select 1::int as id, [1, 2]::int[] as v"), v([1, 2])
         ),
         of_larger_numbers=file(
-            one(pa.list_(pa.int64()), [1], [2**40]), v([1]), "'[1099511627776]' is not a array<int>"
+            one(pa.list_(pa.int64()), [1], [2**40]),
+            v([1]),
+            "'[1099511627776]' is not an array<int>",
         ),
     ),
     values(

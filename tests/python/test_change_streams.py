@@ -108,7 +108,7 @@ def test_events_of_debezium_are_rows_of_their_columns_or_in_quarantine_with_a_re
             "limit",
             "'much' is not a decimal(8, 2)",
         ),
-        event("c", 18, after=CUSTOMER | {"joined": "x"}): ("type", "joined", "'x' is not a int"),
+        event("c", 18, after=CUSTOMER | {"joined": "x"}): ("type", "joined", "'x' is not an int"),
         event("u", 19, before=CUSTOMER, after=CUSTOMER | {"customer_id": 9}): (
             "check",
             "customer_id",

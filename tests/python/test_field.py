@@ -202,7 +202,7 @@ CASES = {
         {"id": "int", "a": "string", "b": "string", "n": "int"},
         {"a.csv": b"id,a,b,n\n5,x,y,1\r\n6,x,y,2\n7,x,y,\r\n8,x,y,x\r\n"},
         [[5, "x", "y", 1], [6, "x", "y", 2], [7, "x", "y", None]],
-        {"8,x,y,x": "'x' is not a int"},
+        {"8,x,y,x": "'x' is not an int"},
         {"format": "csv"},
     ),
     "japan": Case(
@@ -322,10 +322,10 @@ CASES = {
             [16, '{"small":[0],"words":["0"]}', None, None, "1.5"],
         ],
         {
-            '{"id":3,"small":[200]}': "'[200]' is not a array<tinyint>",
+            '{"id":3,"small":[200]}': "'[200]' is not an array<tinyint>",
             '{"id":4,"words":[1.10]}': "has the number 1.10, which would change",
             '{"id":5,"by_name":{"k":1.10}}': "has the number 1.10, which would change",
-            '{"id":6,"moments":[-9223372036854775808]}': "'[-9223372036854775808]' is not a array<",
+            '{"id":6,"moments":[-9223372036854775808]}': "'[-9223372036854775808]' is not an array",
             '{"id":7,"any":1e400}': "has the number 1e400, which would change",
             '{"id":8,"any":{"a":123456789012345678901234567890123456789}}': "has the number 12345",
             '{"id":9,"p":{"t":200}}': "'{200}' is not a struct<",
@@ -389,7 +389,7 @@ CASES = {
         [[1, 5, "7", 5, 7], [4, None, "x", None, None]],
         {
             '{"id": 2, "number": 300}': "'300' is not a tinyint",
-            '{"id": 3, "written": "1.5"}': "'1.5' is not a int",
+            '{"id": 3, "written": "1.5"}': "'1.5' is not an int",
         },
         computed={"narrow": "number", "whole": "written"},
     ),
@@ -496,7 +496,7 @@ CASES = {
             json.dumps(
                 event("u", OUTBOX | {"id": 3}, OUTBOX | {"id": 4})
             ): "is changed by an update",
-            json.dumps(event("c", OUTBOX | {"before": "x"})): "'x' is not a array<int>",
+            json.dumps(event("c", OUTBOX | {"before": "x"})): "'x' is not an array<int>",
             json.dumps(event("t")): "is t: the source emptied its table",
             '{"ts_ms": 1}': "is a heartbeat of Debezium: read the topics of tables alone",
             '{"status": "END", "id": "571:53195832", "event_count": 2, "data_collections": []}': (

@@ -555,6 +555,10 @@ def changes_of(**stream: Any) -> Any:
             ("type", "amount", "'x' is not a decimal(8, 2)"),
         ),
         (
+            EVENT | {"after": {"id": "7", "amount": ""}},
+            ("type", "amount", "has no value, but needs a decimal(8, 2)"),
+        ),
+        (
             EVENT | {"op": "u", "before": {"id": "8"}},
             ("check", "id", "is changed by an update: send a deletion and an insertion"),
         ),

@@ -21,6 +21,7 @@ from msgspec.structs import astuple
 
 from headwaters.http.conditions import Limit, limits_of
 from headwaters.http.types import kind_of, record_of
+from headwaters.platform.text import with_article
 from headwaters.streams.contract import Contract
 from headwaters.streams.formats import texts as spark
 
@@ -282,7 +283,12 @@ class RequestReader:
                 record.sent[name], record.row[name] = sent, column.read(sent)
             except _INVALID:
                 shown = str(fields[name]) if isinstance(fields[name], str) else _shown(raws[name])
-                reason = f"'{shown[:100]}' is not a {column.data_type}"
+                wanted = with_article(column.data_type)
+                reason = (
+                    f"'{shown[:100]}' is not {wanted}"
+                    if shown.strip()
+                    else f"has no value, but needs {wanted}"
+                )
                 record.reasons.append(("type", name, reason))
             else:
                 record.reasons += column.reasons(record.row[name])

@@ -264,6 +264,7 @@ def _misfit(contract: Contract) -> Column:
     """Return why a record does not fit: its first declared field with a text but no value."""
     columns = contract.read_columns
     fields = F.from_csv("_raw", _read_schema(contract), _options(contract, header=False))
-    given = [fields.getField(column.name) for column in columns]
+    there = [fields.getField(column.name) for column in columns]
+    given = [F.when(text != EMPTY, text) for text in there]
     whole = fields.getField(CORRUPT).isNull()
     return misfit(contract, whole, given, f"has not the {len(columns)} declared fields")

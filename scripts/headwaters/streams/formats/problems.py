@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 import headwaters.streams.contract as declared
 from headwaters.platform.sql import ended
+from headwaters.platform.text import with_article
 from headwaters.streams.contract import Contract
 from headwaters.streams.formats import texts
 from headwaters.streams.formats.values import outside_years, type_of
@@ -59,8 +60,10 @@ def uncast(
 
 def type_problem(column: declared.DeclaredColumn, text: Column) -> Column:
     """Return the problem of a text that is not a value of its column's type."""
-    shown = F.concat(F.lit("'"), F.substring(text, 1, 100), F.lit(f"' is not a {column.data_type}"))
-    return problem_of("type", F.lit(column.name if column.stored else column.field), shown)
+    wanted = with_article(column.data_type)
+    shown = F.concat(F.lit("'"), F.substring(text, 1, 100), F.lit(f"' is not {wanted}"))
+    said = F.when(text.rlike(r"^\s*$"), F.lit(f"has no value, but needs {wanted}")).otherwise(shown)
+    return problem_of("type", F.lit(column.name if column.stored else column.field), said)
 
 
 def cut_number(column: declared.DeclaredColumn) -> list[Problem]:
