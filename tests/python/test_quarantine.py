@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typer.testing import CliRunner
 
 from headwaters.cli import app
 from headwaters.platform.project import Project
+from headwaters.platform.sql import literal
 from headwaters.streams.contract import parse_contract
 from headwaters.streams.ingestion.reconcile import summarise
 from headwaters.streams.ingestion.settle import Settled
@@ -61,9 +63,13 @@ def test_records_are_shown_newest_first_with_the_next_steps(stream: Stream) -> N
     steps = [
         "contract too strict: change it in models/bronze/orders.yml, then "
         "`headwaters replay --select orders --apply`",
-        "record wrong: land a corrected one, then "
-        '`headwaters quarantine settle orders --where "…" --reason "…"`',
+        "record wrong: land a corrected one, then settle those that it replaces:",
     ]
+    settle = (
+        "  headwaters quarantine settle orders --where \"reason = 'type' and field = '{}'\" "
+        '--reason "sent again"'
+    )
+    by_price, by_id = settle.format("price"), settle.format("id")
     newest = [
         "  type price: is not a price",
         "    record  {\\xff",
@@ -76,9 +82,21 @@ def test_records_are_shown_newest_first_with_the_next_steps(stream: Stream) -> N
         "    record  {\\x1b[31m",
         "    place   landing/orders/0.json",
         *steps,
+        by_price,
+        by_id,
     ]
     older = "  … and 1 older ones (--limit 0 shows all)"
-    assert shown(stream, limit=1) == ["orders: 2 in quarantine", *newest, older, *steps]
+    assert shown(stream, limit=1) == ["orders: 2 in quarantine", *newest, older, *steps, by_price]
+
+
+def test_a_printed_settlement_can_be_typed_as_it_is(stream: Stream) -> None:
+    odd = 'it\'s "$HOME" `x`'
+    write_quarantine(stream, (odd, b"{", None))
+    *_, command = shown(stream)
+    words = shlex.split(command)
+    assert words[:5] == ["headwaters", "quarantine", "settle", "orders", "--where"]
+    assert words[5] == f"reason = 'type' and field = {literal(odd)}"
+    assert words[6:] == ["--reason", "sent again"]
 
 
 def test_settled_records_are_counted_apart_and_shown_on_request(stream: Stream) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from headwaters.platform.text import printable
+from headwaters.platform.sql import literal
+from headwaters.platform.text import printable, shell_quoted
 from headwaters.streams.contract import Contract
 from headwaters.streams.ingestion.settle import Settled
 from headwaters.streams.quarantine import Bad, Quarantine
@@ -33,10 +34,21 @@ def lines(found: Sequence[tuple[Contract, Quarantine]]) -> Iterator[str]:
             f"contract too strict: change it in {contract.file}, then "
             f"`headwaters replay --select {contract.name} --apply`"
         )
-        yield (
-            "record wrong: land a corrected one, then "
-            f'`headwaters quarantine settle {contract.name} --where "…" --reason "…"`'
-        )
+        yield "record wrong: land a corrected one, then settle those that it replaces:"
+        yield from _settling(found)
+
+
+def _settling(found: Sequence[tuple[Contract, Quarantine]]) -> Iterator[str]:
+    """Yield the commands that settle the shown open records, by stream, reason and field."""
+    for contract, records in found:
+        groups = ((one.reason, one.field) for one in records.newest if one.settled is None)
+        for reason, field in dict.fromkeys(groups):
+            of_field = f" and field = {literal(field)}" if field else " and field is null"
+            where = shell_quoted(f"reason = {literal(reason)}{of_field}")
+            yield (
+                f"  headwaters quarantine settle {contract.name} --where {where} "
+                '--reason "sent again"'
+            )
 
 
 def _record(record: Bad) -> Iterator[str]:
