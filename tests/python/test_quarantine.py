@@ -174,7 +174,16 @@ def test_settled_records_stay_and_no_longer_count(
         "[HW_NO_ROW_MATCHES] orders: no open record in quarantine matches field = 'weight': "
         "`headwaters quarantine orders` shows the records"
     ]
-    assert settle("no_such", "x")[0].startswith("[HW_SQL] --where no_such: [UNRESOLVED_COLUMN")
+    assert settle("no_such", "x")[0].startswith(
+        "[HW_SQL] --where no_such: there is no column `no_such`: there are "
+    )
+    assert settle("field = 'price' and", "x")[0].startswith(
+        "[HW_SQL] --where field = 'price' and: Syntax error at or near "
+    )
+    assert settle("field = 'price' one", "x")[0].startswith("[HW_SQL] ")
+    (at_run_time,) = settle("element_at(array(field), 0) = 'x'", "x")
+    assert at_run_time.startswith("[HW_SQL] --where element_at(array(field), 0) = 'x': ")
+    assert "[INVALID_INDEX_OF_ZERO]" in at_run_time
     assert settle("field = 'price'", "sent again", apply=False) == [
         "orders: 2 would be settled (--apply settles them)"
     ]

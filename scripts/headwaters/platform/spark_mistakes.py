@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
 from headwaters.platform import spark_version
+from headwaters.platform.errors import CodedError, UserError, WorkError
 from headwaters.platform.names import misspelt, nearest, or_nearest
+from headwaters.platform.spark_errors import one_line
 
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] +(.+)")
 _PLACE = re.compile(r"(?:\(|; ?|== SQL \()line (\d+),? pos(?:ition)? (\d+)")
@@ -165,6 +167,17 @@ def explained(text: str, statement: str, model: SqlText) -> str | None:
     if state and state[1].startswith("22"):  # a review hides values between condition and state
         return f"[{code}] {where}[{condition}] {explain(error)} SQLSTATE: {state[1]}"
     return f"[{code}] {where}{explain(error)} [{condition}]"
+
+
+def of_typed_sql(error: BaseException, sql: str, option: str = "") -> CodedError:
+    """Return the error of SQL that a person typed, with the code HW_SQL.
+
+    A mistake in it is a UserError, any other failure a WorkError. `option` begins the line.
+    """
+    mistake = explained(str(error), sql, SqlText("", sql, sql))
+    if mistake:
+        return UserError("HW_SQL", option + mistake.partition("] ")[2])
+    return WorkError("HW_SQL", option + one_line(error))
 
 
 def line_in_file(raw: str, compiled: str, line: int) -> int | None:

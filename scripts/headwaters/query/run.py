@@ -21,12 +21,12 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from headwaters.platform import engine
-from headwaters.platform.errors import UserError, WorkError, java_ended
+from headwaters.platform.errors import UserError, java_ended
 from headwaters.platform.manifest import parse
 from headwaters.platform.names import did_you_mean
 from headwaters.platform.project import Project
 from headwaters.platform.spark_errors import is_unavailable, one_line
-from headwaters.platform.spark_mistakes import SqlText, explained
+from headwaters.platform.spark_mistakes import of_typed_sql
 from headwaters.platform.spark_version import UNKNOWN_TABLE
 from headwaters.platform.sql import identifier, literal
 from headwaters.query import prompt
@@ -118,10 +118,9 @@ class _Shell:
                 raise ended from None
             if is_unavailable(error):
                 raise server_ended(self.lake) from None
-            text = one_line(error)
-            mistake = explained(str(error), statement, SqlText("", statement, statement)) or ""
-            line = mistake.partition("] ")[2] or text  # the code of a typed statement is HW_SQL
-            raise not_found(text, self.declared) or WorkError("HW_SQL", line) from None
+            if missing := not_found(one_line(error), self.declared):
+                raise missing from None
+            raise of_typed_sql(error, statement) from None
 
 
 def not_found(text: str, declared: DeclaredTables) -> UserError | None:

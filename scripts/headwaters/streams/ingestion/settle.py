@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from delta.tables import DeltaTable
-from pyspark.errors import AnalysisException
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from headwaters.platform.errors import UserError, WorkError
 from headwaters.platform.project import Project
-from headwaters.platform.spark_errors import one_line
+from headwaters.platform.spark_mistakes import of_typed_sql
 from headwaters.platform.sql import ended
 from headwaters.streams.contract import Contract
 from headwaters.streams.ingestion.spark import Say, silent, spark_of
@@ -59,7 +59,8 @@ def _settle(
             f"{stream.contract.name} --apply`",
         )
     records = 0
-    condition = f"settled is {'' if reason else 'not '}null and ({ended(where)})"
+    chosen = f"settled is {'' if reason else 'not '}null"
+    condition = f"({ended(where)})"  # without brackets, Spark takes a last word as an alias
     if exists(stream.quarantine):
         table = TableSnapshot(spark, stream.quarantine)
         rows = table.now()
@@ -67,9 +68,9 @@ def _settle(
         if is_new:
             rows = rows.withColumns({name: F.lit(None).cast(kind) for name, kind in SETTLED})
         try:
-            records = rows.where(condition).count()
-        except AnalysisException as error:
-            raise UserError("HW_SQL", f"--where {where}: {one_line(error)}") from None
+            records = rows.where(chosen).where(condition).count()
+        except PySparkException as error:
+            raise of_typed_sql(error, condition, f"--where {where}: ") from None
     if not records:
         which = "open" if reason else "settled"
         raise UserError(
@@ -86,5 +87,6 @@ def _settle(
     values = {"settled": F.lit(reason), "settled_at": F.lit(at if reason else None)}
     stream.check_hold()
     quarantine = DeltaTable.forPath(spark, str(stream.quarantine))
-    quarantine.update(condition, {name: values[name].cast(kind) for name, kind in SETTLED})
+    rows_to_change = f"{chosen} and ({condition})"
+    quarantine.update(rows_to_change, {name: values[name].cast(kind) for name, kind in SETTLED})
     return Settled(records, at)
