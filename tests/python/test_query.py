@@ -13,6 +13,7 @@ from headwaters.platform.engine import Engine
 from headwaters.platform.errors import CodedError, UserError
 from headwaters.platform.project import Project
 from headwaters.platform.text import printable
+from headwaters.query import printing
 from headwaters.query.printing import Form, object_of
 from headwaters.query.run import DeclaredTables, QueryOptions, check, not_found, run
 from headwaters.query.statements import is_complete, reads, split
@@ -166,6 +167,17 @@ def test_streams_are_read_before_the_first_dbt_run(
     for wrong, error in errors.items():
         with pytest.raises(CodedError, match=error):
             run(project, wrong, QueryOptions())
+
+
+def test_a_table_cuts_long_nested_values_and_no_texts(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    long = "x" * 200
+    rows = [["1", f'{{"a": "{long}"}}', long]]
+    printing._table(["id", "map", "text"], ["int", "map<string,string>", "string"], rows, 10)
+    _, row, end = capsys.readouterr().out.splitlines()
+    assert [len(cell) for cell in row.split()] == [1, 5, 95, 200]
+    assert "x… " in row and end == "(1 row; --format json prints whole values)"
 
 
 def test_a_row_as_json_keeps_every_digit_and_two_columns_of_one_name() -> None:

@@ -25,6 +25,7 @@ Form = Literal["table", "csv", "json"]
 # A table is for a person to read; CSV and JSON are for programs, which take all rows.
 SHOWN = 1000
 _WIDTH = 10_000  # of a table in a file
+_NESTED = 100  # characters of an array, a map or a struct in a table
 
 
 def show(frame: DataFrame, form: Form, limit: int | None) -> None:
@@ -95,9 +96,13 @@ def _table(
         is_number = kind.startswith(("tinyint", "smallint", "int", "bigint", "decimal"))
         table.add_column(Text(name), justify="right" if is_number else "left", overflow="fold")
     rows = iter(rows)
-    count = 0
+    count, is_cut = 0, False
     for row in islice(rows, most or None):
-        table.add_row(*(Text("null" if value is None else printable(value)) for value in row))
+        shown = ["null" if value is None else printable(value) for value in row]
+        for index, kind in enumerate(types):
+            if _is_nested(kind) and len(shown[index]) > _NESTED:
+                shown[index], is_cut = f"{shown[index][:_NESTED]}…", True
+        table.add_row(*map(Text, shown))
         count += 1
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -105,4 +110,5 @@ def _table(
     console.print(table)
     more = next(rows, None) is not None
     rest = "; there are more: --limit 0 prints all" if more else ""
+    rest += "; --format json prints whole values" if is_cut else ""
     console.print(f"({count:,} row{'' if count == 1 else 's'}{rest})")
