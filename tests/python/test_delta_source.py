@@ -175,6 +175,36 @@ def test_renamed_dropped_added_and_widened_columns_follow(ingester: Ingester) ->
 
 
 @pytest.mark.slow  # many small commits of Spark
+def test_a_table_whose_columns_are_mapped_later_is_followed(ingester: Ingester) -> None:
+    columns = {"id": "int", "name": "string"}
+    rows = node(columns, {"from": "delta", "path": "shop"}, "rows")
+    changes = node(columns, {"from": "delta_changes", "path": "shop"}, "changes")
+    sql(
+        ingester,
+        "create table {shop} (id int, name string, day int) using delta partitioned by (day) "
+        "tblproperties (delta.enableChangeDataFeed = true)",
+        "insert into {shop} values (1, 'a', 1)",
+    )
+    ingester.run(rows, changes)
+    sql(
+        ingester,
+        "insert into {shop} values (2, 'b', 2)",
+        "alter table {shop} set tblproperties (delta.columnMapping.mode = 'name')",
+        "alter table {shop} rename column name to full_name",
+        "alter table {shop} rename column day to on_day",
+        "insert into {shop} values (3, 'c', 3)",
+    )
+    printed = ingester.run(rows, changes)
+    right = [
+        [1, "a", '{"day":1}'],
+        [2, "b", '{"day":2}'],
+        [3, "c", '{"on_day":3}'],
+    ]
+    for table in ("rows", "changes"):
+        assert ingester.rows(table, "id, name, _rescued") == right, printed
+
+
+@pytest.mark.slow  # many small commits of Spark
 def test_a_table_that_was_put_back_from_a_copy_is_told_and_resumes_without_repeats(
     ingester: Ingester,
 ) -> None:

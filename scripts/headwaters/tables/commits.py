@@ -116,9 +116,7 @@ class Commit:
                 return before  # the layout never changed
             return known.get(_whole(self.parameters.get("version"), -1), self.version)
         properties = as_mapping(self.parameters.get("properties"))
-        if self.operation in OPERATIONS_MOVING_COLUMNS:
-            return self.version
-        if self.operation == "SET TBLPROPERTIES" and MAPPING in properties:
+        if self.maps_columns:
             return self.version
         if self.is_known and not self.replaces_all and not self.operation.startswith("CREATE"):
             return before
@@ -142,6 +140,13 @@ class Commit:
         # other engines omit partition columns from an overwrite that keeps them
         is_told = bool(columns) or keeps is not None or before[0] == columns
         return (columns, before[1]) if is_told else self.version
+
+    @property
+    def maps_columns(self) -> bool:
+        """Return true if the commit only maps names of columns to others, or to none."""
+        properties = as_mapping(self.parameters.get("properties"))
+        is_mapped = self.operation == "SET TBLPROPERTIES" and MAPPING in properties
+        return is_mapped or self.operation in OPERATIONS_MOVING_COLUMNS
 
     @property
     def is_operation(self) -> bool:
@@ -448,6 +453,16 @@ def layouts(commits: Sequence[Commit]) -> dict[int, Hashable]:
     for commit in reversed(commits):
         layout = known[commit.version] = commit.layout(layout, known)
     return known
+
+
+def partitionings(commits: Sequence[Commit]) -> dict[int, Hashable]:
+    """Return tokens for the partition columns alone by version, of commits newest first.
+
+    A stream follows the names of columns and their mapping by its own log of schemas.
+    """
+    partitioning = [commit for commit in commits if not commit.maps_columns]
+    known = layouts(partitioning).items()
+    return {version: one[0] if isinstance(one, tuple) else one for version, one in known}
 
 
 def _told(source: str, applied: Mapping[str, int], to: int, commits: Sequence[Commit]) -> Range:

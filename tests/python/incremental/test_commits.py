@@ -408,6 +408,22 @@ def test_partition_columns_of_an_older_commit_are_asked_for() -> None:
     assert (_doubt(changes), changes.needs_history) == (None, False)
 
 
+@pytest.mark.parametrize(
+    "newer",
+    [
+        [commit(2, "RENAME COLUMN"), commit(3, "DROP COLUMNS"), commit(4, "ADD COLUMNS")],
+        [properties(2, delta__columnMapping__mode="name"), commit(3, "RENAME COLUMN"), append(4)],
+        [mapped(2)],
+        [append(2), commit(3, "RENAME COLUMN"), restored(4, 1)],
+    ],
+)
+def test_columns_that_move_leave_the_partition_columns(newer: list[Commit]) -> None:
+    known = rules.partitionings([*newer[::-1], append(1), MADE])
+    assert set(known.values()) == {("a",)}
+    known = rules.partitionings([replaced(9, "b"), *newer[::-1], append(1), MADE])
+    assert set(known.values()) == {("a",), ("b",)}
+
+
 # Each operation of Delta 4.4 by its class. Also those that no SQL or API of Spark commits, or that
 # would need a separate test: they may change anything.
 DELTA_OPERATIONS = {

@@ -28,7 +28,7 @@ from headwaters.streams.sources.base import (
 )
 from headwaters.streams.sources.declared import StartAt
 from headwaters.streams.stream import From
-from headwaters.tables.commits import commits_of, layouts
+from headwaters.tables.commits import commits_of, partitionings
 from headwaters.tables.delta_log import appended, commit_files, snapshot, table_id
 
 _NAMED = 1000  # commits whose identity a checkpoint has
@@ -275,9 +275,10 @@ class DeltaChanges(Delta):
         since = self._first_to_read()
         if since is not None:
             history = commits_of(spark.sql(f"describe history delta.`{self.table}`").collect())
-            known = layouts(history)
-            newest = history[0].version
-            if any(known[v] != known[newest] for v in known if since - 1 <= v <= newest):
+            known = partitionings(history)
+            # a commit that moves columns has no token, so the one before it counts
+            first = max((v for v in known if v < since), default=0)
+            if len({known[v] for v in known if v >= first}) > 1:
                 raise WorkError(
                     "HW_SOURCE_REPARTITIONED",
                     f"{self.stream.contract.name}: {self.table} was partitioned by other columns "
