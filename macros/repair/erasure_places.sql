@@ -69,7 +69,8 @@
     {%- endfor -%}
     {%- if undeclared -%}
         {{ hw_raise('HW_UNDECLARED_PERSONAL_DATA', 'erase: ' ~ undeclared | join(', ') ~ ' has the name of a column with personal data ('
-            ~ wanted.kind ~ ') and does not say whether it holds any: declare meta.pii for it, or pii: none. Nothing was changed.') }}
+            ~ wanted.kind ~ ') and does not say whether it holds any: declare `pii: ' ~ wanted.kind ~ "` in the column's `config: meta:`, "
+            ~ 'or `pii: none`. Nothing was changed.') }}
     {%- endif -%}
     {%- do places.extend(hw_places_of_copies(nodes, wanted, names)) -%}
     {{ return(places | sort(attribute='name')) }}
