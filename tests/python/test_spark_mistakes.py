@@ -274,6 +274,22 @@ def test_a_mistake_is_found_where_a_run_names_and_pins_an_input() -> None:
     assert explained(text, pinned, own_name) == expected
 
 
+def test_a_trailing_comma_before_a_pinned_input_is_told_in_the_words_of_the_model() -> None:
+    sql = "select\n    id,\nfrom s.t"
+    model = SqlText("m.sql", sql, sql)
+    mark = '/* whole {"version": 8} */'
+    pinned = f"explain extended select\n    id,\nfrom {mark} s.t version as of 8 as `t`"
+    position = pinned.split("\n")[2].index(".t")
+    text = (
+        "[PARSE_SYNTAX_ERROR] Syntax error at or near '.'. SQLSTATE: 42601 "
+        f"(line 3, pos {position})"
+    )
+    assert explained(text, pinned, model) == (
+        "[HW_SQL_SYNTAX] m.sql:3: Syntax error at or near '.' in `from s.t as `t``: remove the "
+        "comma before FROM [PARSE_SYNTAX_ERROR]"
+    )
+
+
 def test_a_feature_that_a_table_lacks_is_told_for_any_statement() -> None:
     text = (
         "[DELTA_FEATURES_REQUIRE_MANUAL_ENABLEMENT] Your table schema requires manually enablement "

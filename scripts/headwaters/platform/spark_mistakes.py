@@ -23,6 +23,8 @@ _OF_SQL = ("0A", "21", "22", "42", "54")
 _STATE = re.compile(r"[ .]*\bSQLSTATE: (\w{5}).*")
 # The marks and versions of inputs, which a run writes into lines of the SQL of a model.
 _PIN = re.compile(r"/\* [a-z]+ \{.*?\} \*/ ?| version as of \d+")
+# The words that a run writes into a line of SQL, except the alias of an input.
+_ADDED = re.compile(rf"^\s*explain extended |{_PIN.pattern}")
 _PIN_AND_NAME = re.compile(f"{_PIN.pattern}(?: as `[^`]+`)?")
 _LONGEST = 60  # characters of a line of SQL in a message
 _EVERY_FUNCTION = spark_version.STABLE_FUNCTIONS | spark_version.CHANGING_FUNCTIONS
@@ -103,6 +105,7 @@ _STOPPED_AFTER = (
     (r"\b\w+\([^()]*\border$", "an aggregate takes no order: array_sort(array_agg(x)), or listagg"),
     (r'"[^"]*"$', "double quotes make a text: quote a name in backquotes"),
     (r"^select \*$", "remove the comma before this SELECT"),
+    (r"(^|, *)from [\w`]+\.$", "remove the comma before FROM"),  # it was read as a column
 )
 _NO_END = re.compile(r"(\b(and|or|not|by|on|where|having)|,)$")
 
@@ -162,7 +165,8 @@ def explained(text: str, statement: str, model: SqlText) -> str | None:
     if line and "== SQL (line" in text:
         position -= 1  # a query context counts from 1
     code, explain = mistake
-    error = _Error(_STATE.sub("", message), line, position, plain.compiled)
+    read, rest = (_ADDED.sub("", part) for part in (line[:position], line[position:]))
+    error = _Error(_STATE.sub("", message), read + rest, len(read), plain.compiled)
     where = _where(without_pins, number, error, plain)
     if state and state[1].startswith("22"):  # a review hides values between condition and state
         return f"[{code}] {where}[{condition}] {explain(error)} SQLSTATE: {state[1]}"
