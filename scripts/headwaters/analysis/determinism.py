@@ -23,6 +23,7 @@ from headwaters.analysis.used_names import (
     refuse_unmarked,
 )
 from headwaters.platform import spark_version
+from headwaters.platform.names import misspelt
 
 _STABLE = spark_version.STABLE_FUNCTIONS | spark_version.TABLE_FUNCTIONS
 _PLAIN = (*PLAIN_NODES, exp.Cast, exp.TryCast, exp.Collate, exp.Exists, exp.Any, exp.All, exp.Hint)
@@ -79,10 +80,16 @@ def _refuse_functions(
             node,
             "HW_NONDETERMINISTIC",
             f"nothing proves that {name} is the same in every run",
-            "Take the moment from a column of an input, make it a table model, or say "
-            f"allow_nondeterministic: [{name}] if rows may keep the answer of the run that "
+            f"{_meant(name)}Take the moment from a column of an input, make it a table model, or "
+            f"say allow_nondeterministic: [{name}] if rows may keep the answer of the run that "
             "wrote them",
         )
+
+
+def _meant(name: str) -> str:
+    """Return a question for a function that Spark lacks and that misspells one of Spark's."""
+    slip = misspelt(name, _STABLE | spark_version.CHANGING_FUNCTIONS)
+    return f"Did you mean {slip}? " if slip else ""
 
 
 def _name(node: exp.Expr) -> str | None:

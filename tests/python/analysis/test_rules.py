@@ -514,6 +514,13 @@ def test_a_key_is_comparable(key: str, refused: str) -> None:
     assert answer.startswith(refused) and bool(answer) == bool(refused), answer
 
 
+def test_a_misspelt_function_is_asked_about() -> None:
+    meant = ": nothing proves that ifnul is the same in every run. Did you mean ifnull? Take the "
+    assert meant in said("select ifnul(val, 0) as k from t", "whole", T)
+    assert "Did you mean" not in said("select my_own(val) as k from t", "whole", T)
+    assert "Did you mean" not in said("select uuid() as k from t", "whole", T)
+
+
 def test_a_function_may_be_allowed() -> None:
     for sql, name in [
         ("select id, current_date as d from t", "current_date"),
