@@ -10,7 +10,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from headwaters.platform.delta_version import DEFAULTS_REFUSED
 from headwaters.platform.errors import first_line
-from headwaters.runs import checks
+from headwaters.runs import checks, decisions
 from headwaters.runs.hidden_tables import drop_hidden_tables
 from headwaters.runs.histories import COMMITS
 from headwaters.runs.layout import layout_note
@@ -58,7 +58,7 @@ def replace_table(model: Model, plan: Plan) -> Replacement:
         checks.check_by_rows(model, plan.inputs, columns)
     checks.refuse_keys_of_lookups(model, plan.inputs)
     properties = properties_of_replacement(model, plan, columns)
-    rows = _rows_of_table(model, columns)
+    rows = _rows_of_table(model, plan, columns)
     stage, audit = None, ""
     if model.has_expectations:
         stage = staging_table(model)
@@ -135,13 +135,18 @@ def _create(
         session.connection.execute(create_sql(model, rows, properties, columns))
 
 
-def _rows_of_table(model: Model, columns: Sequence[DbtColumn]) -> str:
-    """Return the SQL of the table's rows. Refuse repeated keys in it, or by a query before it."""
+def _rows_of_table(model: Model, plan: Plan, columns: Sequence[DbtColumn]) -> str:
+    """Return the SQL of the table's rows. Refuse repeated keys in it, or by a query before it.
+
+    The query reads the inputs of a large table again, instead of sorting its rows by key.
+    """
     strategy, keys, session = strategy_for(model), model.keys, model.session
     rows = strategy.full_refresh_sql(model.sql, columns)
     if not keys or strategy.repeated_keys == "impossible":
         return rows
-    if strategy.repeated_keys == "counted":
+    limit = decisions.limit_of_whole(model.settings, is_auto="derivation" in model.config)
+    is_small = plan.size is not None and plan.size.is_below(limit)
+    if strategy.repeated_keys == "counted" or is_small:
         text = session.macros("hw_repeated_keys_text", str(model.target), keys)
         return str(session.macros("hw_one_row_a_key_sql", keys, rows, f"[HW_REPEATED_KEYS] {text}"))
     if checks.may_repeat_keys(model, columns):
