@@ -13,12 +13,12 @@
 {% macro headwaters__alter_table_add_constraints(relation, constraints) %}{% endmacro %}
 
 
-{#- Runs no statement for NOT NULL, which is one of these checks. dbt-spark's statement fails, since Delta does not add
-    NOT NULL to a column. -#}
+{#- Runs no statement for NOT NULL and checks of a column, which are among these checks. dbt-spark's statement fails, since
+    Delta does not add NOT NULL to a column. -#}
 {% macro headwaters__alter_column_set_constraints(relation, column_dict) %}
     {%- for name, column in column_dict.items() -%}
-        {%- for constraint in column.constraints if constraint.type != 'not_null' -%}
-            {%- do exceptions.warn('Invalid constraint for column ' ~ name ~ '. Only `not_null` is supported.') -%}
+        {%- for constraint in column.constraints if constraint.type not in ('not_null', 'check') -%}
+            {%- do exceptions.warn('Delta does not enforce the constraint ' ~ constraint.type ~ ' of the column ' ~ name) -%}
         {%- endfor -%}
     {%- endfor -%}
 {% endmacro %}

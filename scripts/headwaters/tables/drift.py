@@ -142,13 +142,21 @@ def declared_table(node: Node) -> DeclaredTable:
 
 
 def _checks(node: Node) -> Iterator[tuple[str, str]]:
-    """Yield the name and expression of each check; dbt-spark names unnamed ones by their hash.
+    """Yield the name and expression of each check of the table and of its columns.
+
+    dbt-spark names unnamed ones of a table by their hash.
 
     NOT NULL is a check, because CREATE TABLE AS SELECT makes every column nullable, and Delta does
     not add NOT NULL to a column.
     """
     constraints = node.get("constraints") or ()
-    for number, check in enumerate((one for one in constraints if one["type"] == "check"), 1):
+    of_columns = [
+        (one, (name,))
+        for name, column in (node.get("columns") or {}).items()
+        for one in column.get("constraints") or ()
+    ]
+    declared = (*constraints, *(one for one, _ in of_columns))
+    for number, check in enumerate((one for one in declared if one["type"] == "check"), 1):
         if not check.get("expression"):
             raise UserError(
                 "HW_SETTING",
@@ -159,11 +167,6 @@ def _checks(node: Node) -> Iterator[tuple[str, str]]:
         name = check.get("name") or hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
         yield name, check["expression"]
     of_table = [(one, one.get("columns") or ()) for one in constraints]
-    of_columns = [
-        (one, (name,))
-        for name, column in (node.get("columns") or {}).items()
-        for one in column.get("constraints") or ()
-    ]
     for constraint, columns in (*of_table, *of_columns):
         if constraint["type"] == "not_null":
             yield from map(not_null_check, columns)
