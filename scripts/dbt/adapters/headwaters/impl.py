@@ -308,8 +308,13 @@ class HeadwatersAdapter(SparkAdapter):
         )
 
     def get_columns_in_relation(self, relation: Any) -> list[Any]:
-        """Return the columns of a table or view; dbt calls this."""
-        columns = super().get_columns_in_relation(relation)
+        """Return the columns of a table or view; dbt calls this.
+
+        `--empty` and `--sample` make a query of the relation, which DESCRIBE does not take.
+        """
+        columns = super().get_columns_in_relation(
+            relation.replace(limit=None, event_time_filter=None)
+        )
         return [HeadwatersColumn(**vars(column)) for column in columns]
 
     @available
