@@ -87,13 +87,19 @@ def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="class")
-def dbt_profile_target(remote: str) -> dict[str, Any]:
+def threads() -> int:
+    """Return the number of threads of a run."""
+    return 4
+
+
+@pytest.fixture(scope="class")
+def dbt_profile_target(remote: str, threads: int) -> dict[str, Any]:
     """Return the target of the profile: the whole of it that a user of an engine writes.
 
     Tables that tests create themselves are Delta tables, which they update.
     """
     settings = {"spark.remote": remote, "spark.sql.sources.default": "delta"}
-    return {"type": "headwaters", "threads": 4, "server_side_parameters": settings}
+    return {"type": "headwaters", "threads": threads, "server_side_parameters": settings}
 
 
 @pytest.fixture(scope="class")
@@ -153,6 +159,7 @@ def project_files(
     dependencies_yml: Any,
     packages_yml: Any,
     dbt_project_yml: Any,
+    strategy: str,
 ) -> None:
     """Write the files of the project, translated for Spark."""
     folders = {
@@ -165,7 +172,7 @@ def project_files(
         "functions": functions,
     }
     for name, files in folders.items():
-        dbts.write_project_files(project_root, name, files_for_spark(files))
+        dbts.write_project_files(project_root, name, files_for_spark(files, strategy))
 
 
 @pytest.fixture(scope="class")

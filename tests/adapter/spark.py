@@ -40,20 +40,33 @@ def text_for_spark(name: str, text: str) -> str:
     if name.endswith((".csv", ".md", ".py")):
         return text
     text = re.sub(r"\{\{\s*target\.database\s*\}\}\.", "", text)
-    text = text.replace('"GROUP"', "`GROUP`")
+    text = text.replace('"GROUP"', "`GROUP`").replace('"from"', "`from`")
+    text = text.replace("set session time zone", "set time zone")
+    text = text.replace("current_setting('timezone')", "current_timezone()")
+    text = re.sub(r"'(\d\d)/(\d\d)/(\d{4})'", r"'\3-\1-\2'", text)  # dates of Spark are ISO's
     text = re.sub(_CAST, r"cast(\1 as \2)", text).replace("double precision", "double")
     text = re.sub(rf"(cast\([^()]* as |data_type: ){_STRING}", r"\1string", text)
     return re.sub(r"(\w) text\b(?=\s*[,)])", r"\1 string", text)
 
 
-def files_for_spark(files: Mapping[str, Any]) -> dict[str, Any]:
-    """Translate the files of a folder and those of its folders."""
-    return {
-        name: files_for_spark(value)
-        if isinstance(value, Mapping)
-        else (text_for_spark(name, value) if isinstance(value, str) else value)
-        for name, value in files.items()
-    }
+def files_for_spark(files: Mapping[str, Any], strategy: str = "merge") -> dict[str, Any]:
+    """Translate the files of a folder and those of its folders.
+
+    `auto` takes its columns from the SQL and refuses `on_schema_change`, which is left out, unless
+    dbt requires it for a contract.
+    """
+    has_contract = any("contract:" in str(value) for value in files.values())
+
+    def translated(name: str, value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return files_for_spark(value, strategy)
+        if not isinstance(value, str):
+            return value
+        if strategy == "auto" and not has_contract:
+            value = re.sub(r",\s*on_schema_change\s*=\s*([\"'])\w+\1", "", value)
+        return text_for_spark(name, value)
+
+    return {name: translated(name, value) for name, value in files.items()}
 
 
 class Auto:

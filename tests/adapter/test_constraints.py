@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 from dbt.tests.adapter.constraints import test_constraints as published
+from dbt.tests.util import read_file, run_dbt, write_file
 
 from .spark import classes
 
@@ -13,17 +17,21 @@ class Types:
 
     @pytest.fixture
     def string_type(self) -> str:
-        return "STRING"
+        return "string"
+
+    @pytest.fixture
+    def int_type(self) -> str:
+        return "int"
 
     @pytest.fixture
     def data_types(self) -> list[list[str]]:
         return [
-            ["1", "int", "INT"],
-            ["'1'", "string", "STRING"],
-            ["true", "boolean", "BOOLEAN"],
-            ["array('1', '2', '3')", "array<string>", "ARRAY"],
-            ["cast('2019-01-01' as timestamp)", "timestamp", "TIMESTAMP"],
-            ["cast(1 as decimal(4, 2))", "decimal(4,2)", "DECIMAL"],
+            ["1", "int", "int"],
+            ["'1'", "string", "string"],
+            ["true", "boolean", "boolean"],
+            ["array('1', '2', '3')", "array<string>", "array<string>"],
+            ["cast('2019-01-01' as timestamp)", "timestamp", "timestamp"],
+            ["cast(1 as decimal(4, 2))", "decimal(4,2)", "decimal(4,2)"],
         ]
 
 
@@ -41,12 +49,75 @@ class TestIncrementalConstraintsColumnsEqual(
     pass
 
 
+class Stored:
+    """Delta enforces checks and NOT NULL, as properties of the table, and no keys."""
+
+    @pytest.fixture(scope="class")
+    def expected_sql(self) -> set[str]:
+        """Return the checks of the table."""
+        return {"`id` is not null", "(id > 0)", "id >= 1"}
+
+    def test__constraints_ddl(self, project: Any, expected_sql: Any) -> None:
+        text = read_file("models", "constraints_schema.yml").format(schema=project.test_schema)
+        write_file(text, "models", "constraints_schema.yml")
+        run_dbt(["run", "-s", "+my_model"])
+        table = f"{project.test_schema}.my_model"
+        assert len(project.run_sql(f"select * from {table}", fetch="all")) == 1
+        found = project.run_sql(f"show tblproperties {table}", fetch="all")
+        checks = {value for name, value in found if name.startswith("delta.constraints.")}
+        assert checks == expected_sql
+
+
+class TestConstraintsRuntimeDdlEnforcement(Stored, published.BaseConstraintsRuntimeDdlEnforcement):
+    pass
+
+
+class TestIncrementalConstraintsRuntimeDdlEnforcement(
+    Stored, published.BaseIncrementalConstraintsRuntimeDdlEnforcement
+):
+    pass
+
+
+class TestModelConstraintsRuntimeEnforcement(
+    Stored, published.BaseModelConstraintsRuntimeEnforcement
+):
+    def test__model_constraints_ddl(self, project: Any, expected_sql: Any) -> None:
+        self.test__constraints_ddl(project, expected_sql)
+
+
+class TestConstraintQuotedColumn(Stored, published.BaseConstraintQuotedColumn):
+    @pytest.fixture(scope="class")
+    def expected_sql(self) -> set[str]:
+        return {"`id` is not null", "`from` is not null", "(`from` = 'blue')"}
+
+
+class OneThread:
+    """A header that changes the session needs a run with one thread."""
+
+    @pytest.fixture(scope="class")
+    def threads(self) -> int:
+        return 1
+
+    @pytest.fixture(scope="class", autouse=True)
+    def reset(self, project: Any) -> Iterator[None]:
+        yield
+        project.run_sql("reset spark.sql.session.timeZone")
+
+
+class TestTableContractSqlHeader(OneThread, published.BaseTableContractSqlHeader):
+    pass
+
+
+class TestIncrementalContractSqlHeader(OneThread, published.BaseIncrementalContractSqlHeader):
+    pass
+
+
 class Refused:
     """Delta refuses the rows, and the table keeps those that it had."""
 
     @pytest.fixture(scope="class")
     def expected_error_messages(self) -> list[str]:
-        return ["NULL"]
+        return ["HW_CONSTRAINT"]
 
 
 class TestConstraintsRollback(Refused, published.BaseConstraintsRollback):
@@ -66,5 +137,13 @@ classes(
         "TestIncrementalConstraintsRollback",
         "TestIncrementalContractSqlHeader",
         "TestIncrementalForeignKeyConstraint",
+    ),
+    without=dict.fromkeys(
+        (
+            f"TestIncrementalConstraintsColumnsEqualWithAuto.test__constraints_{name}_data_types"
+            for name in ("correct_column", "wrong_column")
+        ),
+        "The test replaces the file with the contract, and `auto` refuses `on_schema_change`"
+        " without a contract.",
     ),
 )

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from dbt.tests.adapter.hooks import test_model_hooks as models
 from dbt.tests.adapter.hooks import test_run_hooks as runs
+from dbt.tests.util import run_dbt
+from dbt_common.exceptions import DbtRuntimeError
 
 from .spark import classes
 
@@ -20,7 +23,7 @@ class Context:
             assert context["target_name"] == "default"
             assert context["target_schema"] == project.test_schema
             assert context["target_threads"] == 4
-            assert context["target_type"] == "headwaters"
+            assert context["target_type"] == "spark"  # docs/decisions/0057
             assert context["run_started_at"] and context["invocation_id"]
             assert context["thread_id"].startswith(("Thread-", "MainThread"))
 
@@ -59,6 +62,14 @@ class TestPrePostRunHooks(Context, runs.BasePrePostRunHooks):
         assert tuple(schemas) == (project.test_schema,)
         [pairs] = project.run_sql(f"select * from {project.test_schema}.db_schemas", fetch="all")
         assert tuple(pairs) == ("None", project.test_schema)
+
+
+class TestAfterRunHooks(runs.BaseAfterRunHooks):
+    """The error of a hook's query is dbt-spark's kind of error, and names the table."""
+
+    def test_missing_column_pre_hook(self, project: Any) -> None:
+        with pytest.raises(DbtRuntimeError, match="test_column"):
+            run_dbt(["run"], expect_pass=False)
 
 
 classes(__name__, "hooks")
