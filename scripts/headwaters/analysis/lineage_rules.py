@@ -385,7 +385,12 @@ class TracedRules(Rules[TracedFact]):
             for fact, branch in zip(facts, (left, right), strict=True)
             if isinstance(fact, Traced)
         ]
-        places = [n for n in range(len(columns)) if all(names[n] for _, names in branches)]
+        places = [
+            n
+            for n in range(len(columns))
+            if all(names[n] for _, names in branches)
+            and not _is_written_moment(left.columns[n], right.columns[n])
+        ]
         if not places and any(fact.leads for fact in facts):
             _refuse(node, "the branches have no column in common that is made of single rows")
         listed = [(fact, [str(names[n]) for n in places]) for fact, names in branches]
@@ -679,6 +684,16 @@ def _is_harmless(pair: Equal) -> bool:
     kinds = {_kind(pair.left), _kind(pair.right)}
     is_same = pair.left.type is not None and pair.left.type == pair.right.type
     return len(kinds) == 1 and (kinds != {"other"} or is_same)
+
+
+def _is_written_moment(one: Column, other: Column) -> bool:
+    """Return true if a set operation may write a moment of one branch as a text of the other's.
+
+    In the hour that a time zone repeats, the text is cast back to the earlier of two moments, so a
+    lead with the later one would not find its row.
+    """
+    types = {one.type, other.type}
+    return "timestamp" in types and not types <= {"timestamp", "timestamp_ntz", "date"}
 
 
 def _kind(column: Column) -> str:

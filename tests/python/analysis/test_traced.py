@@ -16,6 +16,7 @@ from headwaters.analysis.relations import Input
 COLUMNS = {"id": "int", "grp": "string", "val": "int", "at": "date", "price": "double"}
 NAMES = ("a", "b", "c", "l")
 INPUTS = [Input(name, name, "", COLUMNS) for name in NAMES]
+INPUTS.append(Input("e", "e", "", {"id": "int", "seen": "timestamp"}))
 SPANS = "no GROUP BY column is made of single rows"
 FREE = "the subquery looks at rows that no equality compares with the outer row"
 KEPT = "a row of constants that is kept alone would be found by no lead of another input"
@@ -206,6 +207,12 @@ EXAMPLES = {
     "select grp, val + 1 as v from a union all select grp, val from b": "grp",
     "select grp, val from a except select grp, val from l": "grp val",
     "select 'a' as src, val from a union all select 'b', val from b": "val",
+    # the text of a moment in the hour that a time zone repeats equals the earlier moment
+    "select seen as k, id from e union all select grp, id from b": "id",
+    "select seen as k from e union all select at from b": "k",
+    "select seen as k from e union all select grp from b": (
+        "the branches have no column in common that is made of single rows"
+    ),
     "select val + 1 as v from a union all select val from b": (
         "the branches have no column in common that is made of single rows"
     ),
