@@ -342,6 +342,7 @@ class _Cutter:
             or names_in_having(query) & new_names(query)
             or names_in_calls(orders) & new_names(query)
             or any(id(node) in self._around for node in orders)
+            or self._tells_sets_apart(query.args.get("having"))
             or any(selected.count(column.name.lower()) > 1 for column in by_alias)
             or not all(self._is_alone(found) for part in results for found in self._queries(part))
         ):
@@ -563,6 +564,15 @@ class _Cutter:
                 return None
             edits.append((*self._place_of(call), text))
         return stage, columns, edits
+
+    def _tells_sets_apart(self, node: exp.Expr | None) -> bool:
+        """Return true if a HAVING asks for the grouping set of a column.
+
+        Spark finds the column only if the select list has it under its own name, and the rest
+        selects it under another.
+        """
+        calls = aggregates(node, self._around_calls) if node is not None else ()
+        return any(dialect.name_of(call) in OF_SETS and call.expressions for call in calls)
 
     def _may_be_of_parts(self, call: exp.Expr) -> bool:
         """Return false for an aggregate of all rows that no parts can make."""

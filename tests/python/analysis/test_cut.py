@@ -274,6 +274,8 @@ REFUSED = {
     "select id + 1 as k, nr, count(*) as n from e group by rollup (id + 1, nr)": "no column",
     "select id, avg(ratio) as s from e group by rollup (id, nr)": "floating point numbers",
     "select id, count(distinct nr) as n from e group by cube (id, day)": "values of several groups",
+    # Spark finds the column of grouping() by its name in the select list, and the rest renames it
+    "select id, count(*) as n from e group by rollup (id, nr) having grouping(id) = 1": "renamed",
     "select sum(amount) filter (where id > 1) as s from e": "FILTER is not taken over",
     "select sum(amount) from e": "its column has no name that the rest could have",
     "select a.id, sum(a.val) over () as s from a": "nothing groups",
