@@ -370,6 +370,19 @@ def test_a_type_that_delta_does_not_store_has_a_remedy() -> None:
     )
 
 
+def test_a_collated_column_has_the_remedy_of_texts() -> None:
+    model = SqlText("m.sql", "select a collate utf8_lcase as code from t", "")
+    text = (
+        "[DELTA_UNSUPPORTED_DATA_TYPES] Found columns using unsupported data types: [code: "
+        "StringType(UTF8_LCASE)]. You can set 'x' to 'false' to disable the type check."
+    )
+    assert explained(text, "create table m", model) == (
+        "[HW_SQL_TYPE] m.sql: Delta stores no column of this type: code: StringType(UTF8_LCASE). "
+        "Give a text without its collation, as by `collate(a, 'UTF8_BINARY')` "
+        "[DELTA_UNSUPPORTED_DATA_TYPES]"
+    )
+
+
 def test_a_value_that_its_table_does_not_hold_has_a_remedy() -> None:
     model = SqlText("m.sql", "select 1 as v", "select 1 as v")
     text = (

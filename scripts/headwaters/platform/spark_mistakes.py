@@ -446,10 +446,14 @@ def _overflow(error: _Error) -> str:
 
 def _not_stored(error: _Error) -> str:
     columns = error.part(r"data types: \[(.*?)\]\.?(?:$| You)") or error.message
-    return (
-        f"Delta stores no column of this type: {columns}. Give an interval as a number, as by "
-        "`timestampdiff(second, a, b)`, or as a text by `cast(… as string)`"
-    )
+    if "StringType(" in columns:
+        remedy = "Give a text without its collation, as by `collate(a, 'UTF8_BINARY')`"
+    else:
+        remedy = (
+            "Give an interval as a number, as by `timestampdiff(second, a, b)`, or as a text by "
+            "`cast(… as string)`"
+        )
+    return f"Delta stores no column of this type: {columns}. {remedy}"
 
 
 def _not_null(error: _Error) -> str:
