@@ -727,7 +727,8 @@ class Expressions(ABC, Generic[F]):
         )
 
     def _unknown(self, node: exp.Expr) -> Refused:
-        return dialect.refused(node, "HW_NOT_UNDERSTOOD", f"{node.key} is not analysed")
+        name = dialect.name_of(node) if isinstance(node, exp.Anonymous) else node.key
+        return dialect.refused(node, "HW_NOT_UNDERSTOOD", f"{name} is not analysed")
 
 
 def _kind_of_node(node: exp.Expr) -> type:
