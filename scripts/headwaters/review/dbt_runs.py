@@ -21,6 +21,7 @@ from headwaters.platform.project import Project
 from headwaters.platform.waiting import during
 from headwaters.review.facts import Effort
 from headwaters.review.spark import without_values
+from headwaters.review.unit_tests import unit_test_difference
 
 if TYPE_CHECKING:
     from dbt.contracts.graph.manifest import Manifest
@@ -103,6 +104,8 @@ class BuildOutcome:
 def told(message: str) -> str:
     """Return dbt's message in one line, without the parts that the comment already shows."""
     plain = _COLOURS.sub("", message)  # dbt colours the output of unit tests
+    if difference := unit_test_difference(plain):
+        return difference
     text = " ".join(line.strip() for line in plain.splitlines() if not _MORE.search(line))
     return without_values(_WHERE.sub("", " ".join(text.split())))
 

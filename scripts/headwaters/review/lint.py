@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -33,7 +34,7 @@ def new_findings(base: Path, head: Path, files: Sequence[str]) -> Linted:
         return Linted({})
     found = _lint(head, there)
     if isinstance(found, str):
-        return Linted({}, f"not linted: {found}")
+        return Linted({}, f"the linter did not run: {found}")
     known = _lint(base, [file for file in there if (base / file).is_file()])
     return Linted(subtracted(found, {} if isinstance(known, str) else known))
 
@@ -56,11 +57,22 @@ def subtracted(
     return made
 
 
+# The files of a project that configure sqlfluff, which lints nothing without a dialect.
+_CONFIGURATIONS = (".sqlfluff", "pyproject.toml", "setup.cfg", "tox.ini", "pep8.ini")
+
+
+def _configures(file: Path) -> bool:
+    return file.is_file() and bool(re.search(r"^\[(tool\.)?sqlfluff", file.read_text(), re.M))
+
+
 def _lint(root: Path, files: Sequence[str]) -> dict[str, list[tuple[str, int]]] | str:
     if not files:
         return {}
     if find_spec("sqlfluff") is None:
-        return "sqlfluff is not installed: `pip install sqlfluff`"
+        is_used = any(map(_configures, (root / name for name in _CONFIGURATIONS)))
+        return (
+            "sqlfluff is not installed. Install it with `pip install sqlfluff`" if is_used else {}
+        )
     done = subprocess.run(
         [sys.executable, "-m", "sqlfluff", "lint", "--format", "json", "--nocolor", *files],
         cwd=root,

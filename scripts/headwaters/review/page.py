@@ -62,6 +62,7 @@ def render(review: Review) -> str:
         graph=_lineage(review, rows),
         data=_data(review.models),
         differences=sum(row.examples for row in rows),
+        is_compared=any(model.difference for model in review.models),
     )
 
 

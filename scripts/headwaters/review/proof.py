@@ -16,7 +16,7 @@ from headwaters.review import difference as differing
 from headwaters.review.build_sides import BothSides
 from headwaters.review.compare_sides import Comparison
 from headwaters.review.dbt_runs import BUILD, BuildOutcome, moved, redirected, run
-from headwaters.review.facts import Effort, Stays
+from headwaters.review.facts import Effort, Extent, Stays
 from headwaters.review.sides import inputs
 from headwaters.review.spark import COMMITS, Spark
 from headwaters.tables.commits import Commit
@@ -197,21 +197,37 @@ def _stays(
             return Stays(f"not tried: {outcome.message if outcome else 'dbt did not run it'}", None)
     assert last is not None
     spark, table = comparison.sides.spark, comparison.sides.head.table(key)
-    changed = int(last.response.get("input_rows") or 0)
     try:
         columns = spark.columns(table), spark.columns(run_up)
         one_of = comparison.sample(table, run_up)
         pair = differing.Pair(table, run_up, *columns, (), one_of=one_of)
         differ = _differing(spark, pair)
     except DbtRuntimeError as error:
-        return Stays(f"not compared: {first_line(error)}", None, changed)
-    if last.did == "replace" and not differ:
-        return Stays(f"replaced, not proven: {last.message}", None, changed)
-    how = re.sub(r", of \d+ changed input rows", "", last.message)  # shown by the proof
+        return Stays(f"not compared: {first_line(error)}", None)
+    extent: Extent = "all" if one_of == 1 else "sample"
     ties = (spark.derivation(run_up) or {}).get("ties") if differ else None
+    return stays_of(last, differ, extent, ties or ())
+
+
+def stays_of(
+    last: BuildOutcome, differ: int, extent: Extent = "all", ties: Sequence[str] = ()
+) -> Stays:
+    """Return the result of a run whose table differs in some rows from the full computation.
+
+    If the run computed the whole table, equal rows prove nothing. `ties` are the orders of the SQL
+    that may leave rows tied.
+    """
+    changed = int(last.response.get("input_rows") or 0)
+    if last.did in _WHOLE and not differ:
+        return Stays(f"{_WHOLE[last.did]}, not proven: {last.message}", None, changed)
+    how = re.sub(r", of \d+ changed input rows", "", last.message)  # shown by the proof
     if ties:
         how += f"; rows that tie in `{ties[0]}` may differ"
-    return Stays(how, differ, changed, "all" if one_of == 1 else "sample")
+    return Stays(how, differ, changed, extent)
+
+
+# Runs that compute the whole table.
+_WHOLE = {"replace": "replaced", "compare": "computed in full"}
 
 
 def _differing(spark: Spark, pair: differing.Pair) -> int:

@@ -54,7 +54,7 @@
     const row = document.createElement("tr");
     const cell = (label, ...parts) => { const made = make("td"); made.dataset.label = label; made.append(...parts); row.append(made); };
     cell("change", make("span", `tag ${TAGS[change]}`, change));
-    cell("model", models[model]);
+    cell("model", make("div", "name", models[model]));
     const keys = make("div", "keys"), values = make("div");
     keys.append(...key.map(([name, given]) => pair([name, given, given, false])));
     values.append(...cells.map(pair));

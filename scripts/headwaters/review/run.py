@@ -136,7 +136,7 @@ def _reviewed(
             results.moments = moments(head, found, results)
         linted = linting.result()
     if linted.problem:
-        results.notes.append(linted.problem)
+        results.note("HW_REVIEW_LINT", linted.problem)
     models = [model_of(key, base, head, found, results, linted) for key in found.order]
     return replace(
         review,

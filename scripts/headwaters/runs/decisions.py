@@ -36,6 +36,9 @@ MOST_ROWS_WHOLE = 200_000
 # A merge's change files are cheaper to read, which counts if many models read them.
 MOST_FOLLOWERS = 3
 
+# The reason of a run whose SQL or settings differ, alone or after a more exact one.
+OTHER_SQL = "the SQL and settings of the model are not what built the table"
+
 # A model with one of these settings has chosen between replacing its table and applying changes.
 _CHOOSES = ("refresh", "replace_above", "apply_by", "on_gap", "on_foreign_write")
 
@@ -151,9 +154,7 @@ def of_state(
     if built_by is None or without_format(built_by) != without_format(would_be_built_by):
         reasons = [why_not] if why_not else changed_settings(built_by or "", would_be_built_by)
         because = f"{'; '.join(reasons)}: " if reasons else ""
-        return Decision(
-            "replace", f"{because}the SQL and settings of the model are not what built the table"
-        )
+        return Decision("replace", f"{because}{OTHER_SQL}")
     return None
 
 

@@ -92,6 +92,61 @@ def test_hostile_values_are_shown_and_nothing_runs(browser: Browser, tmp_path: P
             assert found.silent
 
 
+Values = dict[str, str | None]
+LONG_NAME = "insurance_claim_status_history_of_holdout_prices"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [1000, 1280])
+def test_names_and_keys_of_differing_rows_stay_on_one_line(
+    browser: Browser, tmp_path: Path, width: int
+) -> None:
+    keys: Values = {"order_id": "4711", "transaction_date": "2026-01-31", "currency": "EUR"}
+    values: Values = {f"column_{n}": "a value of some words, " * 4 for n in range(3)}
+    other: Values = {name: f"{value}and more" for name, value in values.items()}
+    models = [
+        model(name, difference=Difference(9, 9, 0, 0, 1, True, examples=(example,)))
+        for name, example in (
+            ("holdout_prices", Example("changed", keys, {"price": "1"}, {"price": "2"})),
+            (LONG_NAME, Example("changed", keys, values, other)),
+        )
+    ]
+    with watched(browser, written(tmp_path, render(review(*models))), width) as found:
+        broken = found.page.evaluate(
+            """() => [...document.querySelectorAll(
+                "#diff-rows .name, #diff-rows .keys .col, #diff-rows .keys .val"
+            )].filter((e) => {
+                const lines = document.createRange();
+                lines.selectNodeContents(e);
+                return lines.getClientRects().length > 1;
+            }).map((e) => e.textContent)"""
+        )
+        assert broken == []
+        check_fit(found.page, width, "light")
+        scrolls = "e => e.scrollWidth > e.clientWidth"
+        assert not found.page.locator(".diffs").locator("..").evaluate(scrolls)
+
+
+def test_the_page_has_numbers_that_add_up_and_differences_that_can_be_seen() -> None:
+    example = Example("changed", {"id": "1"}, {"v": "x", "w": "a"}, {"v": "x ", "w": "a"}, {"v": 9})
+    shrinks = Difference(14_282, 503, 169, 13_948, 154, True, examples=(example,))
+    html = render(review(model(difference=shrinks)))
+    assert "14,271 <small>14,282 rows before, 503 after</small>" in html
+    assert "169 added, 13,948 removed, 154 changed" in html
+    assert "; the same inputs on both sides" in html
+    (data,) = re.findall(r'<script type="application/json" id="facts">(.*?)</script>', html)
+    ((_, _, _, cells),) = json.loads(data)["rows"]
+    assert cells == [
+        ["v", "(9 equal characters) x", "(9 equal characters) x␣", True],
+        ["w", "a", "a", False],
+    ]
+
+
+def test_the_page_says_of_the_inputs_nothing_where_nothing_was_computed() -> None:
+    html = render(review(model(difference=None, causes=("properties",))))
+    assert "same inputs" not in html and "same versions" not in html
+
+
 @pytest.mark.slow
 def test_null_masked_empty_and_absent_are_told_apart(browser: Browser, tmp_path: Path) -> None:
     columns = (ComparedColumn("secret", "string", "string", 1, is_masked=True),)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from headwaters.review import changes as changing
+from headwaters.review import lint
 from headwaters.review.facts import Edge, Finding
 from headwaters.review.lint import Linted, new_findings, subtracted
 from headwaters.review.sides import Side, has_tests, inputs
@@ -329,6 +330,20 @@ def test_the_linter_is_asked_of_both_sides_and_only_what_is_new_is_told(tmp_path
         {"a.sql": (Finding("lint", "CP01 Keywords must be lower case.", False, "a.sql:2"),)}
     )
     assert new_findings(*folders, ["gone.sql"]) == Linted({})
+
+
+def test_a_linter_that_is_missing_is_told_where_the_project_uses_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lint, "find_spec", lambda name: None)
+    (tmp_path / "a.sql").write_text("SELECT 1\n")
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'a'\n")
+    assert new_findings(tmp_path, tmp_path, ["a.sql"]) == Linted({})
+    (tmp_path / "pyproject.toml").write_text("[tool.sqlfluff.core]\ndialect = 'sparksql'\n")
+    assert new_findings(tmp_path, tmp_path, ["a.sql"]) == Linted(
+        {},
+        "the linter did not run: sqlfluff is not installed. Install it with `pip install sqlfluff`",
+    )
 
 
 def stream(**more: Any) -> dict[str, Any]:

@@ -1,0 +1,60 @@
+"""Test what a review says of an incremental run whose rows it compared with a full computation."""
+
+from __future__ import annotations
+
+import pytest
+from pages.examples import model, review
+
+from headwaters.review.dbt_runs import BuildOutcome
+from headwaters.review.facts import Stays
+from headwaters.review.markdown import render
+from headwaters.review.proof import stays_of
+from headwaters.review.verdict import verdict
+
+REPLACED = "replace: 28739 rows, 409.7 kB, 100 % of the affected keys"
+COMPARED = "compare: 10 rows differed, 0 inserted, 10 updated, 0 deleted, 1.2 kB, 60 % of the keys"
+MERGED = "merge: 2 inserted, 1 updated, 0 deleted, 4.1 kB"
+
+
+def outcome(code: str, message: str, **response: int) -> BuildOutcome:
+    return BuildOutcome("success", message, 1.0, {"code": code, **response})
+
+
+MERGE = outcome("merge", f"{MERGED}, of 20 changed input rows", input_rows=20)
+
+
+@pytest.mark.parametrize(
+    ("ran", "differing", "stays"),
+    [
+        (MERGE, 0, Stays(MERGED, 0, 20)),
+        (MERGE, 3, Stays(MERGED, 3, 20)),
+        # two full computations are equal, whatever the incremental path does
+        (
+            outcome("replace", REPLACED),
+            0,
+            Stays(f"replaced, not proven: {REPLACED}", None),
+        ),
+        (
+            outcome("compare", COMPARED, input_rows=10),
+            0,
+            Stays(f"computed in full, not proven: {COMPARED}", None, 10),
+        ),
+        (outcome("replace", REPLACED), 7, Stays(REPLACED, 7)),
+        (outcome("skip", "no changes"), 0, Stays("no changes", 0)),
+    ],
+)
+def test_equal_rows_prove_a_run_that_was_incremental(
+    ran: BuildOutcome, differing: int, stays: Stays
+) -> None:
+    assert stays_of(ran, differing) == stays
+
+
+def test_a_sample_and_ties_are_named() -> None:
+    how = f"{MERGED}; rows that tie in `day` may differ"
+    assert stays_of(MERGE, 2, "sample", ["day"]) == Stays(how, 2, 20, "sample")
+
+
+def test_a_run_that_replaced_the_table_is_no_green_proof() -> None:
+    found = review(model(stays=stays_of(outcome("replace", REPLACED), 0)))
+    assert verdict(found).also == ("the incremental path of gold.sessions is not proven",)
+    assert f"- incremental run: `replaced, not proven: {REPLACED}`" in render(found).splitlines()
