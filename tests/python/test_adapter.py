@@ -17,13 +17,20 @@ from headwaters.platform.spark_driver import LOGGING, logging_to
 
 DERBY = "spark.hadoop.javax.jdo.option.ConnectionURL"
 PROFILE = "shop: {target: dev, outputs: {dev: {type: headwaters, schema: shop, threads: 1}}}\n"
+# as packages choose by engine
+DEPTH = """
+{% macro depth() %}{{ return(adapter.dispatch('depth')()) }}{% endmacro %}
+{% macro default__depth() %}{{ return(-1) }}{% endmacro %}
+{% macro spark__depth() %}{{ return(9) }}{% endmacro %}
+"""
 FILES = {
     "dbt_project.yml": "name: shop\nversion: 1.0.0\nprofile: shop\n"
-    "models: {shop: {+tblproperties: {a: layer, b: layer}}}\n",
+    "models: {shop: {+tblproperties: {a: layer, b: layer}, +meta: {kind: '{{ target.type }}'}}}\n",
+    "macros/depth.sql": DEPTH,
     "profiles.yml": PROFILE,
     "models/plain.sql": "{{ config(tblproperties={'b': 'sql', 'c': 'sql'}) }} select 1 as id",
     "models/plain.yml": "models: [{name: plain, config: {tblproperties: {c: yaml, d: yaml}}}]",
-    "models/orc.sql": "{{ config(file_format='orc') }} select 1 as id",
+    "models/orc.sql": "{{ config(file_format='orc', meta={'depth': depth()}) }} select 1 as id",
     "seeds/kinds.csv": "id\n1\n",
     "tests/none.sql": "select * from {{ ref('plain') }} where id is null",
 }
@@ -139,6 +146,11 @@ def test_a_table_without_a_format_is_delta(manifest: Any) -> None:
     assert formats == {"plain": "delta", "orc": "orc", "kinds": "delta", "none": "delta"}
 
 
+def test_packages_choose_what_is_for_spark(manifest: Any) -> None:
+    assert manifest.nodes["model.shop.orc"].config.meta == {"kind": "spark", "depth": 9}
+    assert manifest.metadata.adapter_type == "headwaters"
+
+
 def test_the_tables_of_headwaters_are_declared_and_their_tests_are_off(manifest: Any) -> None:
     found = {source.name: source for source in manifest.sources.values()}
     assert found.keys() == {"operations", "table_state", "expectations", "erasures"}
@@ -203,7 +215,8 @@ def test_what_a_profile_says_stands(tmp_path: Path) -> None:
             {"spark.hadoop.hive.metastore.uris": "thrift://a:9083"}
         ).server_side_parameters
     )
-    remote = credentials({"spark.remote": "sc://a:1"}).server_side_parameters
+    of_driver = {"spark.driver.memory": "3g", "spark.driver.host": "a"}  # pyspark would warn
+    remote = credentials({"spark.remote": "sc://a:1", **of_driver}).server_side_parameters
     assert remote == {
         "spark.remote": "sc://a:1",
         "spark.sql.ansi.enabled": "false",

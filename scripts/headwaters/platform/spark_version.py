@@ -268,8 +268,9 @@ RAISED = "USER_RAISED_EXCEPTION"
 # Keywords that a parser of SQL refuses as the name of a schema or a table without quotes, where
 # Spark accepts them.
 QUOTED_NAMES = names(
-    "alter and as between create cross distinct drop else except fetch for from glob grant having",
-    "ilike inner insert intersect into join lateral like minus not notnull on or outer",
-    "partitioned_by qualify regexp returning revoke rlike rollback select serdeproperties",
-    "tablesample then uncache union using values when where with xor",
+    "alter and as between cluster create cross describe distinct distribute drop else except fetch",
+    "for from glob grant group having ilike inner insert intersect into join lateral like limit",
+    "minus not notnull offset on or order outer partitioned_by qualify regexp returning revoke",
+    "rlike rollback select serdeproperties sort table tablesample then uncache union using values",
+    "when where window with xor",
 )

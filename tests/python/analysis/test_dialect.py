@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+import zipfile
 
 import pytest
 from sqlglot import exp
+from sqlglot.dialects.spark import Spark
 from sqlglot.parsers.spark import SparkParser
 
-from headwaters.analysis import dialect
+from headwaters.analysis import dialect, relations_in
 from headwaters.analysis.equivalence import structure
 from headwaters.analysis.refusal import Refused
 from headwaters.platform import spark_version
+from headwaters.platform.jars import installed_pyspark
+from headwaters.platform.sql import accepted
 
 # The columns of the expressions, each with a value.
 COLUMNS = {
@@ -398,3 +402,36 @@ def test_a_function_without_brackets_may_be_a_column_and_the_words_stay(name: st
         *(exp.Column, exp.Column, exp.Anonymous),
     ]
     assert [token.text for token in found.tokens].count(name) == 4
+
+
+READING_TABLES_OF_A_WORD = (
+    "select id from {0}.{0} as t where id > 1",
+    "with k as (select id from {0}.a) select k.id from k join main.{0} as b on k.id = b.id",
+    "select t.id from {0}.{0} t, main.{0} u group by t.id order by 1 limit 2",
+)
+
+
+def keywords() -> list[str]:
+    """Return the keywords of Spark's grammar and of the parser."""
+    [jar] = (installed_pyspark() / "jars").glob("spark-sql-api_*.jar")
+    with zipfile.ZipFile(jar) as content:
+        lexer = content.read("org/apache/spark/sql/catalyst/parser/SqlBaseLexer.class")
+    found = {word.decode().lower() for word in re.findall(rb"'([A-Z_]+)'", lexer)}
+    assert {"select", "cluster", "tablesample"} < found
+    found |= {word.lower() for words in Spark.Tokenizer.KEYWORDS for word in words.split()}
+    return sorted(word for word in found if re.fullmatch(r"[a-z_]\w*", word))
+
+
+def test_a_schema_and_a_table_may_have_the_name_of_any_keyword() -> None:
+    misread = set()
+    for word in keywords():
+        for text in READING_TABLES_OF_A_WORD:
+            sql = text.format(accepted(word))
+            named = re.findall(r"\b(\w+)\.(\w+)\b", text.format(word))
+            tables = {pair for pair in named if pair[1] != "id"}
+            parsed = dialect.parsed(sql).find_all(exp.Table)
+            if {(one.db, one.name) for one in parsed if one.db} != tables:
+                misread.add(word)
+            if {tuple(name.split(".")) for name in relations_in(sql)} != tables:
+                misread.add(word)
+    assert misread == set()

@@ -55,6 +55,7 @@ _FILES = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
 }
+_OF_DRIVER = "spark.driver."
 
 
 @dataclass
@@ -135,6 +136,9 @@ class HeadwatersCredentials(SparkCredentials):
         is_own = self.method == "session" and "spark.remote" not in given
         if named := metastore_of(self.metastore or "", given, is_own):
             given[SETTING] = named
+        if "spark.remote" in given:  # the server has a driver, whose settings no client changes
+            kept = {name: one for name, one in given.items() if not name.startswith(_OF_DRIVER)}
+            self.server_side_parameters = kept
         if is_own:
             warehouse = f"{self.lake}/warehouse"
             added = defaults(root / self._local, given, warehouse)
