@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from headwaters.runs.recovery import Applied, Meanwhile, applied_versions, signature, since
 from headwaters.tables.commits import Commit
@@ -184,3 +188,62 @@ def test_rows_of_another_run_make_the_work_of_this_one_void() -> None:
 def test_rows_of_somebody_else_are_told() -> None:
     told = since([append(12, None), note(11, "b"), BASE], SEEN, "b")
     assert told == Meanwhile(None, [], "WRITE of version 12")
+
+
+PROJECT = """
+name: tracked
+version: 0.1.0
+profile: headwaters
+models:
+  tracked: {+materialized: incremental, +on_foreign_write: fail}
+"""
+TRACKED = "{+tblproperties: {delta.enableRowTracking: 'true'}, +allow_protocol_upgrade: true, "
+FILES = {
+    "dbt_project.yml": PROJECT,
+    "models/raw.yml": "sources: [{name: raw, schema: '{{ target.schema }}_raw', tables: "
+    "[{name: items}]}]",
+    "models/strict.sql": "{{ config(incremental_strategy='change_feed', unique_key='id') }}\n"
+    "select id, n * 2 as n from {{ changes(source('raw', 'items')) }}",
+    "models/periods.sql": "{{ config(incremental_strategy='history', unique_key='id') }}\n"
+    "select id, n, _image from {{ images(source('raw', 'items')) }}",
+    "models/totals.sql": "{{ config(incremental_strategy='auto') }}\n"
+    "select n % 2 as odd, count(*) as items from {{ source('raw', 'items') }} group by n % 2",
+}
+
+
+@pytest.mark.slow
+def test_row_tracking_that_the_project_turns_on_is_no_foreign_write(
+    dbt: Callable[..., Any], new_project: Callable[..., Path], spark: Any, schema: str
+) -> None:
+    spark.sql(f"create schema {schema}_raw")
+    items = f"{schema}_raw.items"
+    feed = "tblproperties ('delta.enableChangeDataFeed' = 'true')"
+    spark.sql(f"create table {items} using delta {feed} as select 1 as id, 1 as n")
+    project = new_project(FILES)
+
+    def run() -> dict[str, str]:
+        ran = dbt("run", project_dir=project, schema=schema)
+        return {one.node.name: str(one.message).partition(":")[0] for one in ran.result.results}
+
+    run()
+    (project / "dbt_project.yml").write_text(PROJECT.replace("{", TRACKED))
+    spark.sql(f"alter table {items} set tblproperties ('delta.enableRowTracking' = 'true')")
+    spark.sql(f"update {items} set n = 4 where id = 1")
+    spark.sql(f"insert into {items} values (2, 2)")
+    ways = run()
+    assert ways == dict.fromkeys(ways, "merge")
+    for name in ways:
+        found = spark.sql(f"describe history {schema}.{name}").collect()
+        assert "ROW TRACKING BACKFILL" in {row["operation"] for row in found}
+    rows = {
+        f"select id, n from {schema}.strict": [(1, 8), (2, 4)],
+        f"select id, n, is_current from {schema}.periods": [
+            (1, 1, False),
+            (1, 4, True),
+            (2, 2, True),
+        ],
+        f"select * from {schema}.totals": [(0, 2)],
+    }
+    for sql, right in rows.items():
+        assert sorted(map(tuple, spark.sql(sql).collect())) == right, sql
+    assert set(run().values()) == {"no changes"}
