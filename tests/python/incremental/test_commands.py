@@ -1,15 +1,12 @@
-"""Test dbt's commands and ours over models of `auto`, and over names that are keywords."""
+"""Test dbt's commands over models of `auto`."""
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import run_command
 
 Dbt = Callable[..., Any]
 NewProject = Callable[[dict[str, str]], Path]
@@ -23,7 +20,6 @@ models:
   words:
     +materialized: incremental
     +incremental_strategy: auto
-    +persist_docs: {relation: true, columns: true}
 """
 AT = "timestamp'2026-01-0%d'"
 FEED = "tblproperties ('delta.enableChangeDataFeed' = 'true')"
@@ -121,158 +117,3 @@ def test_defer_empty_and_sample_do_with_auto_as_dbt_documents(
     (project / "models/totals.sql").write_text(TOTALS % "orders")
     run(to="retry", command="retry")
     assert (rows("retry"), tables("retry")) == (more, set(FOLLOWING))
-
-
-GRANTS = "{words: {+grants: {select: [reader]}}}"
-WORDS = {
-    "dbt_project.yml": f"{PROJECT}seeds: {GRANTS}\nsnapshots: {GRANTS}\n",
-    "seeds/where.csv": "customer,kind\nann,new\nbob,old\n",
-    "models/raw.yml": "sources: [{name: raw, schema: from, tables: [{name: table}]}]\n",
-    "models/group.sql": "select customer, count(*) as n, sum(amount) as amount"
-    " from {{ source('raw', 'table') }} group by customer",
-    "models/order.sql": "select sold.id, kinds.kind from {{ source('raw', 'table') }} as sold"
-    " left join {{ ref('where') }} as kinds on sold.customer = kinds.customer",
-    "models/limit.sql": "{{ config(materialized='view') }}\nselect * from {{ ref('group') }}",
-    "models/having.sql": "select kinds.kind, sum(seen.amount) as amount from {{ ref('limit') }}"
-    " as seen join {{ ref('where') }} as kinds on seen.customer = kinds.customer group by 1",
-    "models/table.sql": "{{ config(materialized='table') }}\nselect * from {{ ref('order') }}",
-    "models/join.sql": "{{ config(incremental_strategy='merge', unique_key='id') }}\n"
-    "select id, kind from {{ ref('order') }}",
-    "models/all.yml": """
-models:
-  - name: group
-    config: {persist_docs: {columns: true}}
-    data_tests: [equals_full_refresh]
-    columns: [{name: n, description: Orders.}]
-  - {name: order, data_tests: [equals_full_refresh]}
-  - {name: having, data_tests: [equals_full_refresh]}
-unit_tests:
-  - name: sums
-    model: group
-    given: [{input: "source('raw', 'table')", rows: [{id: 1, customer: ann, amount: 2}]}]
-    expect: {rows: [{customer: ann, n: 1, amount: 2}]}
-""",
-    "snapshots/values.yml": """
-snapshots:
-  - name: values
-    relation: ref('group')
-    config: {unique_key: customer, strategy: check, check_cols: all}
-""",
-}
-# what the tables have at first, and after a change
-OF_WORDS = {
-    "select * from `select`.`group`": (
-        [("ann", 2, 40), ("bob", 1, 20)],
-        [("ann", 2, 31), ("cyd", 1, 5)],
-    ),
-    "select * from `select`.`having`": ([("new", 40), ("old", 20)], [("new", 31)]),
-    "select * from `select`.`table`": (
-        [(1, "new"), (2, "old"), (3, "new")],
-        [(1, "new"), (3, "new"), (4, None)],
-    ),
-    "select * from `select`.`join`": (
-        [(1, "new"), (2, "old"), (3, "new")],
-        [(1, "new"), (2, "old"), (3, "new"), (4, None)],
-    ),
-    "select customer, n, amount, dbt_valid_to is null from `select`.`values`": (
-        [("ann", 2, 40, True), ("bob", 1, 20, True)],
-        [("ann", 2, 31, True), ("ann", 2, 40, False), ("bob", 1, 20, True), ("cyd", 1, 5, True)],
-    ),
-}
-OPERATIONS: dict[str, dict[str, Any]] = {
-    "explain_refresh": {"model": "group"},
-    "plan_tables": {},
-    "apply_tables": {"reason": "test", "dry_run": False},
-    "maintain": {"reason": "test", "dry_run": False},
-    "backup": {"table": "select.group", "reason": "test", "dry_run": False},
-    "list_backups": {},
-    "restore": {"table": "select.group", "version": 1, "reason": "test", "dry_run": False},
-    "rebuild": {"model": "group", "reason": "test", "dry_run": False},
-    "replace_where": {
-        "model": "group",
-        "predicate": "customer = 'ann'",
-        "reason": "test",
-        "dry_run": False,
-    },
-    "drop": {"table": "select.join", "reason": "test", "dry_run": False},
-    "expire_backups": {"reason": "test", "dry_run": False},
-}
-COMMANDS = (
-    ["explain"],
-    ["lineage", "having.amount"],
-    ["report"],
-    ["sql", "select count(*) from `select`.`group`"],
-)
-SCHEMAS = ("select", "from", "table", "select_ops", "table_ops")
-
-
-@pytest.fixture
-def words(spark: Any) -> Iterator[None]:
-    """Make the source of the keywords, and drop all their schemas afterwards."""
-    spark.sql("create schema `from`")
-    columns = "(id int, customer string, amount int)"
-    spark.sql(f"create table `from`.`table` {columns} using delta {FEED}")
-    spark.sql("insert into `from`.`table` values (1, 'ann', 10), (2, 'bob', 20), (3, 'ann', 30)")
-    yield
-    for name in SCHEMAS:
-        spark.sql(f"drop schema if exists `{name}` cascade")
-
-
-def test_every_command_takes_a_schema_and_tables_named_by_keywords(
-    dbt: Dbt, new_project: NewProject, spark: Any, words: None, tmp_path: Path
-) -> None:
-    project = new_project(WORDS)
-
-    def run(*arguments: str, schema: str = "select", **more: Any) -> Any:
-        return dbt(*arguments, project_dir=project, schema=schema, **more)
-
-    def rows() -> dict[str, list[tuple[Any, ...]]]:
-        return {sql: sorted(map(tuple, spark.sql(sql).collect()), key=str) for sql in OF_WORDS}
-
-    warnings = run("build").messages
-    assert sum("HW_NO_GRANTS" in text for text in warnings) == 1  # of a seed and a snapshot
-    assert rows() == {sql: first for sql, (first, _) in OF_WORDS.items()}
-    spark.sql("delete from `from`.`table` where id = 2")
-    spark.sql("update `from`.`table` set amount = 1 where id = 1")
-    spark.sql("insert into `from`.`table` values (4, 'cyd', 5)")
-    said = messages(run("build", artifacts=True))
-    after = {sql: sorted(second, key=str) for sql, (_, second) in OF_WORDS.items()}
-    assert rows() == after
-    followed = {name: said[name].partition(":")[0] for name in ("group", "order", "having")}
-    assert followed == dict.fromkeys(followed, "merge")
-    state = tmp_path / "state"
-    (tmp_path / "target").rename(state)
-
-    run("docs", "generate", artifacts=True)
-    catalog = json.loads((tmp_path / "target" / "catalog.json").read_text())
-    described = {one["metadata"]["name"]: one for one in catalog["nodes"].values()}
-    tables = {"where", "group", "order", "having", "table", "join", "values"}
-    assert described.keys() == {*tables, "limit"}  # which is a view
-    assert {n for n, one in described.items() if one["stats"]["has_stats"]["value"]} == tables
-    assert described["group"]["columns"]["n"]["comment"] == "Orders."
-    assert list(catalog["sources"]) == ["source.words.raw.table"]
-    for command in ("compile", "show"):
-        run(command, "--select", "having")
-    run("clone", "--state", str(state), schema="table")
-    cloned = spark.sql("select * from `table`.`group` order by all").collect()
-    assert [tuple(row) for row in cloned] == after["select * from `select`.`group`"]
-    assert set(messages(run("run", "--select", "group", schema="table")).values()) == {"no changes"}
-    deferred = ("--select", "having", "--defer", "--state", str(state))
-    run("run", "--full-refresh", *deferred, schema="table")
-
-    spark.sql("drop schema `table` cascade")  # `drop` refuses a table with a shallow clone
-    for name, arguments in OPERATIONS.items():
-        run("run-operation", name, "--args", json.dumps(arguments))
-    run("run", "--select", "group")
-    run("run", "--full-refresh")
-    joined = "select * from `select`.`join`"
-    assert rows() == {**after, joined: after["select * from `select`.`table`"]}
-    places = {"DBT_TARGET_PATH": str(tmp_path / "target"), "DBT_LOG_PATH": str(tmp_path / "logs")}
-    for words_of in COMMANDS:
-        ran = run_command(
-            "headwaters",
-            [*words_of, "--target", "engine"],
-            {**os.environ, **places, "HEADWATERS_SCHEMA": "select", "DBT_PROFILES_DIR": "profiles"},
-            project,
-        )
-        assert ran.returncode == 0, (words_of, ran.stdout + ran.stderr)

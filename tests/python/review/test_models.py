@@ -28,7 +28,8 @@ def reviewed(message: str, before: str | None = None) -> ModelReview:
     for side in (base, head):
         node = dict(side.nodes[KEY])
         side.nodes[KEY] = {**node, "fqn": ["p", "silver", "d"]}  # type: ignore[index]  # a dict
-    head.nodes[KEY]["raw_code"] = head.nodes[KEY]["compiled_code"] = "select 2 as id"
+    changed = {"raw_code": "select 2 as id", "compiled_code": "select 2 as id"}
+    head.nodes[KEY] = {**head.nodes[KEY], **changed}  # type: ignore[index]  # a dict
     found = changing.changes(base, head)
     results = Results(after={KEY: BuildOutcome("error", told(message), 1.0, {})}, problem="no rows")
     if before is not None:
@@ -40,7 +41,7 @@ def contract(*rows: tuple[str, str | None, str | None]) -> str:
     """Return dbt's message of a contract: columns with the types of the SQL and of the YAML."""
     of_yaml = [{"name": name, "data_type": kind} for name, _, kind in rows if kind]
     of_sql = [{"name": name, "data_type": kind} for name, kind, _ in rows if kind]
-    return str(ContractError(of_yaml, of_sql))
+    return str(ContractError(of_yaml, of_sql))  # type: ignore[no-untyped-call]
 
 
 @pytest.mark.parametrize(

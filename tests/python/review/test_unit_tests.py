@@ -7,7 +7,7 @@ from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any, cast
 
-import agate
+import agate  # type: ignore[import-untyped]
 import pytest
 from dbt.task.test import TestRunner as UnitTests
 
