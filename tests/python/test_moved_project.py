@@ -134,8 +134,10 @@ from {{ ref('orders') }} group by customer
     materialized='incremental', incremental_strategy='microbatch', event_time='placed',
     batch_size='day', begin='2026-03-01', partition_by=['day'],
 ) }}
-select {{ util.star(ref('orders'), except=['customer']) }}, to_date(placed) as day
-from {{ ref('orders') }}
+select id, amount, placed, to_date(placed) as day from {{ ref('orders') }}
+""",
+    "models/listed.sql": """
+select {{ util.star(ref('orders'), except=['customer']) }} from {{ ref('orders') }}
 """,
     "models/by_name.sql": """
 {{ config(materialized='table', grants={'select': ['reader']}, tags=['granted']) }}
@@ -180,6 +182,7 @@ ROWS = {
         ["2", "2026-03-02"],
         ["3", "2026-03-02"],
     ],
+    "select * except (placed) from shop.listed": [["1", "10"], ["2", "20"], ["3", "30"]],
     "select customer, dbt_valid_to from shop.kept": [["ann", "None"], ["bob", "None"]],
 }
 MORE = {
@@ -239,7 +242,7 @@ def test_one_line_of_the_profile_moves_a_project(shop: Path) -> None:
     uploaded = "select name, count(*) from shop.runs group by name"
     statuses, warnings, rows = built(shop, [*ROWS, *MORE, uploaded])
     assert set(statuses.values()) == {"success", "pass"}
-    names = ["by_name", "large", "orders", "per_day", "sums"]
+    names = ["by_name", "large", "listed", "orders", "per_day", "sums"]
     assert rows == {
         **ROWS,
         **MORE,

@@ -40,7 +40,8 @@ def view_of_model(node: Mapping[str, Any], code: str, spark: Any) -> str:
 
 def _returned(node: Mapping[str, Any], code: str, spark: Any) -> Any:
     """Return the result of `model(dbt, session)`."""
-    if hasattr(spark, "client"):  # pandas-on-Spark looks for the Connect session of its thread
+    # pandas-on-Spark looks for the Connect session of its thread
+    if hasattr(type(spark), "_set_default_and_active_session"):
         type(spark)._set_default_and_active_session(spark)
     path = node["original_file_path"]
     names: dict[str, Any] = {"__name__": f"dbt_model_{node['name']}", "spark": spark}
