@@ -2,16 +2,6 @@
     source, including the applied versions of its inputs, so an incremental run continues from there. Changes to one
     never affect the other. A property also names the source: VACUUM of the source has to keep its files, and a clone's
     log does not retain the name. -#}
-{#- Clones as dbt does: dbt-spark's materialization also clones a table onto itself, which would empty it. -#}
-{% materialization clone, adapter='headwaters' %}
-    {%- if config.get('file_format') not in (none, '', 'delta') -%}
-        {%- set text = ': dbt clone copies tables of Delta, and not of file_format: ' -%}
-        {%- do hw_raise('HW_SETTING', model.original_file_path ~ text ~ config.get('file_format')) -%}
-    {%- endif -%}
-    {{ return(materialization_clone_default()) }}
-{% endmaterialization %}
-
-
 {% macro headwaters__can_clone_table() %}
     {{ return(true) }}
 {% endmacro %}
@@ -36,3 +26,13 @@ tblproperties ({{ hw_assignments(hw_clone_note(source, version)) }})
         create or replace table {{ this_relation }} shallow clone {{ defer_relation }}
     {%- endif -%}
 {% endmacro %}
+
+
+{#- Clones as dbt does: dbt-spark's materialization also clones a table onto itself, which would empty it. -#}
+{% materialization clone, adapter='headwaters' %}
+    {%- if config.get('file_format') not in (none, '', 'delta') -%}
+        {%- set text = ': dbt clone copies tables of Delta, and not of file_format: ' -%}
+        {%- do hw_raise('HW_SETTING', model.original_file_path ~ text ~ config.get('file_format')) -%}
+    {%- endif -%}
+    {{ return(materialization_clone_default()) }}
+{% endmaterialization %}

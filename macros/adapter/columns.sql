@@ -6,9 +6,10 @@
 
 {#- Also drops columns of a Delta table, which dbt-spark refuses. Delta drops those of a table with column mapping. -#}
 {% macro headwaters__alter_relation_add_remove_columns(relation, add_columns, remove_columns) %}
+    {%- set relation = relation.replace(limit=none, event_time_filter=none) -%}
     {%- if remove_columns -%}
         {%- set names = hw_quoted(remove_columns | map(attribute='name') | list) -%}
-        {%- do run_query('alter table ' ~ relation.render() ~ ' drop columns (' ~ names | join(', ') ~ ')') -%}
+        {%- do run_query('alter table ' ~ relation ~ ' drop columns (' ~ names | join(', ') ~ ')') -%}
     {%- endif -%}
     {%- if add_columns -%}
         {%- do spark__alter_relation_add_remove_columns(relation, add_columns, none) -%}
