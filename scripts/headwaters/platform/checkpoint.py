@@ -39,6 +39,7 @@ from headwaters.platform.places import Place, RemotePath
 
 Declared = TypeVar("Declared", bound=BaseModel)
 
+REPLAYS = ":replay"  # ends the `txnAppId` of the replays of a checkpoint
 SOURCE_SCHEMAS = "source_schemas"  # the folder of Delta's schema tracking
 Offsets = dict[str, dict[int, int]]  # topic → partition → offset
 
@@ -90,6 +91,11 @@ class Checkpoint:
     def app_id(self) -> str:
         """Return the `txnAppId` of every write: another checkpoint is another writer."""
         return f"headwaters:{self.path.name}:{self.id}"
+
+    @property
+    def replay_id(self) -> str:
+        """Return the `txnAppId` of replays, which number versions of quarantine, not batches."""
+        return self.app_id + REPLAYS
 
     @property
     def planned(self) -> int:

@@ -116,8 +116,7 @@ def moment(stream: Stream) -> Moment:
         committed, bronze, quarantine, replay = before
         noted = json.loads(replay) if replay is not None else None
         # without its commit to bronze, the replay has changed nothing
-        app = f"{checkpoint.app_id}:replay"
-        if noted and commit_of(stream.bronze, app, noted["version"]) is not None:
+        if noted and commit_of(stream.bronze, checkpoint.replay_id, noted["version"]) is not None:
             bronze, quarantine = noted["bronze"], noted["version"]
         later = [
             first_after(table, checkpoint.app_id, committed)

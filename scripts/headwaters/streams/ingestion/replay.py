@@ -87,7 +87,7 @@ def _replay(spark: SparkSession, stream: Stream, dry_run: bool) -> Replayed:
     table.missing(contract.bronze_columns())  # refuses a column of another type
     note = stream.checkpoint.path / "replay.json"
     begun = json.loads(note.read_text()) if note.exists() else None
-    if begun and table.batches.get(_app(stream)) == begun["version"]:
+    if begun and table.batches.get(stream.checkpoint.replay_id) == begun["version"]:
         version, before = begun["version"], begun["bronze"]
         contract = widened(table, Contract.model_validate(begun["contract"]))
     bronze = table.at(before)
@@ -110,16 +110,11 @@ def _replay(spark: SparkSession, stream: Stream, dry_run: bool) -> Replayed:
     moved = good.withColumn("_ingested_at", F.lit(datetime.now(UTC))).select(
         *[F.col(f"`{name}`").cast(kind).alias(name) for name, kind in contract.bronze_columns()]
     )
-    table.append(moved, _app(stream), version)
+    table.append(moved, stream.checkpoint.replay_id, version)
     stream.check_hold()
     _leave(quarantine, contract, parsed, settled)
     note.unlink()
     return Replayed(accepted, refused)
-
-
-def _app(stream: Stream) -> str:
-    """Return the `txnAppId` of the replays of a stream."""
-    return f"{stream.checkpoint.app_id}:replay"
 
 
 def _counted(parsed: DataFrame) -> tuple[int, Counter[str]]:

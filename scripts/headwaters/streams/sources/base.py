@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from headwaters.platform.checkpoint import Pending
+from headwaters.platform.checkpoint import REPLAYS, Pending
 from headwaters.platform.errors import UserError, WorkError
 from headwaters.platform.places import Place
 from headwaters.streams.contract import Contract
@@ -211,4 +211,4 @@ def both_tables(spark: SparkSession, stream: Stream, *columns: str) -> tuple[Dat
 def last_batches(spark: SparkSession, stream: Stream) -> list[int]:
     """Return the last batch number in bronze of each checkpoint, since clocks may go back."""
     batches = TableSnapshot(spark, stream.bronze).batches.items()
-    return sorted({n for app, n in batches if not app.endswith(":replay")})
+    return sorted({n for app, n in batches if not app.endswith(REPLAYS)})
