@@ -357,28 +357,29 @@ def test_a_row_that_breaks_a_constraint_is_told_without_its_values() -> None:
     )
 
 
-def test_a_type_that_delta_does_not_store_has_a_remedy() -> None:
-    model = SqlText("m.sql", "select b - a as gap from t", "select b - a as gap from t")
+@pytest.mark.parametrize(
+    ("sql", "column", "remedy"),
+    [
+        (
+            "select b - a as gap from t",
+            "gap: DayTimeIntervalType(0,3)",
+            "Give an interval as a number, as by `timestampdiff(second, a, b)`, or as a text by "
+            "`cast(… as string)`",
+        ),
+        (
+            "select a collate utf8_lcase as code from t",
+            "code: StringType(UTF8_LCASE)",
+            "Give a text without its collation, as by `collate(a, 'UTF8_BINARY')`",
+        ),
+    ],
+)
+def test_a_type_that_delta_does_not_store_has_a_remedy(sql: str, column: str, remedy: str) -> None:
     text = (
-        "[DELTA_UNSUPPORTED_DATA_TYPES] Found columns using unsupported data types: [gap: "
-        "DayTimeIntervalType(0,3)]. You can set 'x' to 'false' to disable the type check."
+        f"[DELTA_UNSUPPORTED_DATA_TYPES] Found columns using unsupported data types: [{column}]. "
+        "You can set 'x' to 'false' to disable the type check."
     )
-    assert explained(text, "create table m", model) == (
-        "[HW_SQL_TYPE] m.sql: Delta stores no column of this type: gap: DayTimeIntervalType(0,3). "
-        "Give an interval as a number, as by `timestampdiff(second, a, b)`, or as a text by "
-        "`cast(… as string)` [DELTA_UNSUPPORTED_DATA_TYPES]"
-    )
-
-
-def test_a_collated_column_has_the_remedy_of_texts() -> None:
-    model = SqlText("m.sql", "select a collate utf8_lcase as code from t", "")
-    text = (
-        "[DELTA_UNSUPPORTED_DATA_TYPES] Found columns using unsupported data types: [code: "
-        "StringType(UTF8_LCASE)]. You can set 'x' to 'false' to disable the type check."
-    )
-    assert explained(text, "create table m", model) == (
-        "[HW_SQL_TYPE] m.sql: Delta stores no column of this type: code: StringType(UTF8_LCASE). "
-        "Give a text without its collation, as by `collate(a, 'UTF8_BINARY')` "
+    assert explained(text, "create table m", SqlText("m.sql", sql, sql)) == (
+        f"[HW_SQL_TYPE] m.sql: Delta stores no column of this type: {column}. {remedy} "
         "[DELTA_UNSUPPORTED_DATA_TYPES]"
     )
 
