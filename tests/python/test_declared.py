@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -17,6 +17,8 @@ from headwaters.platform.delta_version import TABLE_PROPERTIES
 from headwaters.platform.errors import UserError
 from headwaters.platform.names import nearest, not_allowed, or_nearest
 from headwaters.platform.units import bytes_of, milliseconds_of
+from headwaters.runs.hidden_tables import settings_of_hidden_table
+from headwaters.runs.model import Model
 from headwaters.tables.checks import graph_problems, node_problems, some
 from headwaters.tables.drift import (
     TableDifference,
@@ -269,6 +271,20 @@ def test_a_maintained_table_has_a_change_feed_unless_it_is_declared_otherwise() 
     assert declared_properties(auto | {"tblproperties": {feed: False}}) == {feed: "false"}
     mapped = {"delta.columnMapping.mode": "name"}
     assert declared_properties(auto | {"tblproperties": mapped}) == mapped
+
+
+def test_a_table_of_a_cut_query_has_a_change_feed_and_its_hidden_tables_none() -> None:
+    feed, retention = "delta.enableChangeDataFeed", "delta.logRetentionDuration"
+    config = {
+        "materialized": "incremental",
+        "incremental_strategy": "staged",
+        "derivation": {"strategy": "staged"},
+        "tblproperties": {retention: "interval 3 days"},
+    }
+    assert declared_properties(config) == {feed: "true", retention: "interval 3 days"}
+    model = cast(Model, SimpleNamespace(config=config, target="main.shares"))
+    hidden = settings_of_hidden_table(model, {"unique_key": ["hw_1"]})
+    assert declared_properties(hidden) == {retention: "interval 3 days"}
 
 
 @given(nodes(), details())

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headwaters.analysis import with_names
+from headwaters.platform.delta_version import FEED
 from headwaters.runs.inputs import Spec, marked
 from headwaters.runs.model import Model
 from headwaters.runs.session import Config, Connection, DbtRelation
@@ -19,7 +20,7 @@ from headwaters.tables.properties import declared_properties
 
 # Properties that concern the model's own columns and readers.
 _OF_COLUMNS = re.compile(
-    r"(?i)delta\.(enableChangeDataFeed|columnMapping|dataSkipping|constraints|enableIcebergCompat"
+    r"(?i)delta\.(columnMapping|dataSkipping|constraints|enableIcebergCompat"
     r"|universalFormat)"
 )
 # Settings that concern the model's own columns and readers.
@@ -47,15 +48,21 @@ def stage_model(
             pinned = {name: specs[source][name] for name in ("source", "version", "at")}
             markers[name] = marked(stage["inputs"][source] | pinned)
     existing = model.session.cached(target)
-    config = _config(model, stage)
+    config = settings_of_hidden_table(model, stage)
     code = with_names(stage["sql"], markers)
     return Model(model.node, target, existing, code, config, model.session)
 
 
-def _config(model: Model, stage: Mapping[str, Any]) -> Config:
-    """Return the settings of the model that do not concern its own columns and readers."""
+def settings_of_hidden_table(model: Model, stage: Mapping[str, Any]) -> Config:
+    """Return the settings of the model that do not concern its own columns and readers.
+
+    Nobody follows a hidden table: it has no change data feed.
+    """
     declared = declared_properties(model.config)
-    properties = {name: one for name, one in declared.items() if not _OF_COLUMNS.match(name)}
+    properties: dict[str, str | None] = {
+        name: value for name, value in declared.items() if not _OF_COLUMNS.match(name)
+    }
+    properties[FEED] = None
     return {
         **model.config,
         "incremental_strategy": "affected_keys",
