@@ -14,7 +14,11 @@ from dbt.plugins.contracts import PluginArtifacts
 from dbt.plugins.manager import dbtPlugin
 from dbt_common.exceptions import CompilationError
 
-from headwaters.platform.dbt_compat import as_hook, explain_unknown_names
+from headwaters.platform.dbt_compat import (
+    as_hook,
+    explain_unknown_names,
+    name_models_with_wrong_config,
+)
 from headwaters.platform.problems import Problem
 from headwaters.streams import declared_tables
 from headwaters.tables import checks
@@ -41,3 +45,4 @@ class Headwaters(dbtPlugin):
 
 plugins = [Headwaters]
 explain_unknown_names(explained)
+name_models_with_wrong_config()

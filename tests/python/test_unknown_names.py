@@ -64,3 +64,19 @@ def test_dbt_parse_prints_it(sql: str, tmp_path: Path) -> None:
     result = run_dbt(tmp_path, "parse", project_dir=tmp_path, expect=False)
     code = "HW_NO_SUCH_MODEL" if "ref" in sql else "HW_NO_SUCH_TABLE"
     assert f"[{code}] models/wrong.sql:1: " in str(result.exception)
+
+
+def test_a_config_that_dbt_refuses_is_one_line_with_its_model(tmp_path: Path) -> None:
+    project = 'name: shop\nversion: "1.0"\nprofile: headwaters\n'
+    (tmp_path / "dbt_project.yml").write_text(project)
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "m.sql").write_text("{{ config(materialized='incremental') }} select 1")
+    contract = "models: [{name: m, config: {contract: {enforced: true}}, columns: []}]"
+    (tmp_path / "models" / "m.yml").write_text(contract)
+    result = run_dbt(tmp_path, "parse", project_dir=tmp_path, expect=False)
+    assert str(result.exception).splitlines() == [
+        "Compilation Error",
+        "  m (models/m.sql): Invalid value for on_schema_change: ignore. Models materialized as "
+        "incremental with contracts enabled must set on_schema_change to 'append_new_columns' or "
+        "'fail'",
+    ]

@@ -162,6 +162,23 @@ def _explaining(process: Callable[..., None], explain: Callable[..., str | None]
     return explaining
 
 
+def name_models_with_wrong_config() -> None:
+    """Let a config that dbt refuses, such as a contract's, end in one line and not in a trace."""
+    from dbt.parser.base import ConfiguredParser  # slow to import
+
+    update: Any = ConfiguredParser.update_parsed_node_config
+
+    @wraps(update)
+    def naming(self: Any, node: Any, *more: Any, **options: Any) -> None:
+        try:
+            update(self, node, *more, **options)
+        except ValidationError as error:
+            place = f"{node.name} ({node.original_file_path})"
+            raise CompilationError(f"{place}: {text_of_error(error)}") from None
+
+    setattr(ConfiguredParser, update.__name__, naming)
+
+
 def config_fields(kind: str) -> frozenset[str]:
     """Return the settings in the config of a `model`, `seed`, `snapshot` or `source`."""
     from dbt.adapters.spark.impl import SparkConfig  # slow to import
