@@ -3,8 +3,8 @@
 `python -m benchmarks [name …]`. To add one, put `bench_<name>.py` into this folder. The first line
 of its docstring is its title in the document. Its `NOTES`, if it has any, stand below the table and
 explain goals, misses and their reasons. The function `SUMMARY` turns the results into the paragraph
-between. Its `run(bench)` calls `bench.record(...)` for each variant of each case; the first variant
-is the reference of the others.
+between. `HEADLINES` are its lines in the document's first table. Its `run(bench)` calls
+`bench.record(...)` for each variant of each case; the first variant is the reference of the others.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def main(names: list[str]) -> int:
         module = importlib.import_module(f"benchmarks.bench_{name}")
         title = (module.__doc__ or name).splitlines()[0]
         notes, summary = getattr(module, "NOTES", ""), getattr(module, "SUMMARY", None)
-        sections[name] = Section(title, notes, summary)
+        sections[name] = Section(title, notes, summary, getattr(module, "HEADLINES", ()))
         if name in (names or known):
             print(f"== {name}", flush=True)
             bench = Bench(name, HERE / "results" / f"{name}.jsonl", HERE / "work" / name)

@@ -31,6 +31,7 @@ from benchmarks.runner import (
     ROOT,
     Bench,
     Clock,
+    Headline,
     clock,
     cpu_of,
     dbt_project,
@@ -53,6 +54,21 @@ SCHEMAS = {
 }
 VARIANTS = os.environ.get("BROKERAGE_VARIANTS", "table,stock merge,headwaters").split(",")
 FOLDER = ROOT / "tests" / "python" / "analysis" / "brokerage"
+HEADLINES = [
+    Headline(
+        "the next day's rows in 49 models over 170,000 rows",
+        "all 49 as plain tables",
+        "batch 2",
+        1.0,
+    ),
+    Headline(
+        "the same over 3 million rows",
+        "all 49 as plain tables",
+        "batch 2, scale 17.65",
+        0.6,
+        settings="BROKERAGE_SCALE=17.65",
+    ),
+]
 NOTES = """
 Goals at 170,000 rows: at most the CPU of the plain tables, at most 200 statements for a batch, and
 no more rows read. `headwaters` took 1.32 of their CPU in the first batch after the history and 1.13

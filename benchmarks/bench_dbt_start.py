@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.runner import ROOT, Bench, Clock, clock_process, median
+from benchmarks.runner import ROOT, Bench, Clock, Headline, clock_process, median
 from headwaters.devkit import engine
 from headwaters.platform.project import Project
 
@@ -20,6 +20,15 @@ COPY = (
     "{{{{ config(materialized='incremental', incremental_strategy='change_feed',"
     " unique_key='id') }}}}\nselect id from {{{{ changes(ref('{source}')) }}}}\n"
 )
+HEADLINES = [
+    Headline(
+        "50 models that have nothing to do",
+        "planning each of them",
+        "50 models, no changes",
+        0.5,
+        variant="kept",
+    ),
+]
 NOTES = """
 Goal: 50 models without changes within a second, in addition to dbt's own start.
 

@@ -28,6 +28,7 @@ from benchmarks.runner import (
     Bench,
     Clock,
     DbtRuns,
+    Headline,
     clock,
     dbt_project,
     files_of,
@@ -36,6 +37,22 @@ from benchmarks.runner import (
 )
 
 SUMMARY = regret.summary
+HEADLINES = [
+    Headline(
+        "10,000 rows changed in a table of 10 million",
+        "replacing the table",
+        "recent, 0.10%",
+        0.25,
+        settings="SHARES=0.001 PLACES=recent",
+    ),
+    Headline(
+        "50,000 rows changed in a table of 50 million",
+        "replacing the table",
+        "recent, 0.10%, 50,000,000 rows",
+        0.2,
+        settings="SCALE=5 SHARES=0.001 PLACES=recent",
+    ),
+]
 NOTES = """
 The cells of 10 million rows come from two runs of 2026-11-27, those of 2, 5 and 8 % from the
 second. The two cells of 50 million rows and those of `text` and `pair` keys come from separate runs

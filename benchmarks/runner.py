@@ -323,6 +323,21 @@ def cpu_of(*pids: int) -> float:
 
 
 @dataclass(frozen=True)
+class Headline:
+    """A line of the document's first table: the CPU of a case beside that of its first variant.
+
+    `settings`: the environment variables that the command needs.
+    """
+
+    work: str
+    instead_of: str
+    case: str
+    goal: float
+    variant: str = "headwaters"
+    settings: str = ""
+
+
+@dataclass(frozen=True)
 class Section:
     """The parts of a benchmark in the document besides its table.
 
@@ -332,6 +347,7 @@ class Section:
     title: str
     notes: str
     summary: Callable[[list[Result]], str] | None = None
+    headlines: Sequence[Headline] = ()
 
 
 def results_of(path: Path) -> list[Result]:
@@ -350,11 +366,16 @@ def write_document(path: Path, results: Path, sections: dict[str, Section]) -> N
         "For users who plan capacity and for contributors: the costs of headwaters next to those",
         "of other ways. Written by `make bench`; do not edit.",
         "",
-        "The tables have ratios, since seconds depend on the machine: the first variant of each",
-        "case is 1, and less is better. Rows and statements are counts. The measurements are in",
-        "`benchmarks/results`.",
+        "Headwaters does the work of the first column. Its CPU time is given as a part of what the",
+        "work of the second column takes, which leaves the same tables: 0.40 means 40 %.",
+        "",
+        *_first_table(results, sections),
         "",
         f"The machine: {machine()}.",
+        "",
+        "Seconds depend on the machine, so the tables below have ratios: the first variant of each",
+        "case is 1, and less is better. Rows and statements are counts. The measurements are in",
+        "`benchmarks/results`.",
     ]
     for name, section in sections.items():
         found = results_of(results / f"{name}.jsonl")
@@ -364,6 +385,26 @@ def write_document(path: Path, results: Path, sections: dict[str, Section]) -> N
             text += ["", *wrap(summary, 100)] if summary else []
             text += ["", section.notes.strip()] if section.notes else []
     path.write_text("\n".join(text) + "\n")
+
+
+def _first_table(results: Path, sections: dict[str, Section]) -> list[str]:
+    """Return the table that a stranger understands: work, CPU, goal, and the command."""
+    table = [
+        "| work | instead of | CPU | goal | command |",
+        "|---|---|--:|--:|---|",
+    ]
+    for name, section in sections.items():
+        found = results_of(results / f"{name}.jsonl")
+        for line in section.headlines:
+            took = [one for one in found if one.case == line.case]
+            ours = [one for one in took if one.variant == line.variant]
+            if ours:
+                ratio = _ratio(ours[0].cpu_s, took[0].cpu_s)
+                command = f"{line.settings} make bench-{name.replace('_', '-')}".strip()
+                table.append(
+                    f"| {line.work} | {line.instead_of} | {ratio} | {line.goal:.2f} | `{command}` |"
+                )
+    return table
 
 
 def machine() -> str:
