@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -241,6 +241,7 @@ class LogSession:
         self.connection: Connection = LogConnection(self)
         self.macros: Macros = self._call
         self.change_sets = ChangeSetCache()
+        self.row_counts: MutableMapping[tuple[object, ...], int] = {}
         self.warnings: list[str] = []
 
     def _call(self, name: str, *arguments: object) -> Any:
@@ -332,6 +333,11 @@ class LogSession:
     def columns_at(self, table: str, commit: Mapping[str, Any]) -> Sequence[DbtColumn]:
         """Return the columns of a table at a commit."""
         return self.tables.columns(table, commit["version"])
+
+    def properties_at(self, table: str, commit: object) -> Mapping[str, str]:
+        """Return the properties of a table."""
+        state = self.tables.state(table)
+        return state.properties if state else {}
 
     def noted_properties(self, node: Mapping[str, Any]) -> Mapping[str, str] | None:
         """Return the properties of a model's table, or None without a Delta table."""

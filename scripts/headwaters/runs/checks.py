@@ -22,8 +22,7 @@ from headwaters.runs.inputs import (
     without_rows,
 )
 from headwaters.runs.model import Model, names_in
-from headwaters.runs.session import Connection, DbtColumn, Session
-from headwaters.runs.state import read_state
+from headwaters.runs.session import DbtColumn, Session
 from headwaters.runs.strategies import strategy_for
 from headwaters.runs.strategies.base import named
 from headwaters.runs.work import Work, drop_staging_table, staging_table
@@ -208,7 +207,7 @@ def check_columns(
                 )
     for spec in inputs if unread is None else unread:
         if spec["kind"] != "lookup" and spec["version"] is not None:
-            _check_feed(model, spec["source"])
+            _check_feed(model, spec)
 
 
 def _check_names_and_types(model: Model, columns: Sequence[DbtColumn]) -> None:
@@ -255,8 +254,9 @@ def _quoted(name: str) -> str:
     return f"`{name}`"
 
 
-def _check_feed(model: Model, source: str) -> None:
-    if not has_feed(model.session.connection, source):
+def _check_feed(model: Model, spec: Spec) -> None:
+    source = spec["source"]
+    if not has_feed(model.session, source, spec):
         command = sql_command(
             [f"alter table {source} set tblproperties ('delta.enableChangeDataFeed' = 'true')"]
         )
@@ -268,9 +268,9 @@ def _check_feed(model: Model, source: str) -> None:
         )
 
 
-def has_feed(connection: Connection, source: str) -> bool:
-    """Return true if a table has a change data feed."""
-    properties = read_state(connection, source).properties
+def has_feed(session: Session, source: str, commit: Mapping[str, Any]) -> bool:
+    """Return true if a table has a change data feed at a commit."""
+    properties = session.properties_at(source, commit)
     return str(properties.get(FEED, "false")).lower() == "true"
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from headwaters.analysis import prepared
-from headwaters.runs.change_of_sql import with_columns
 from headwaters.runs.checks import has_feed
 from headwaters.runs.decisions import of_refresh
 from headwaters.runs.foreign_tables import loss_of
@@ -71,14 +70,15 @@ def _declaration_lines(model: Model) -> list[str]:
 
     session = model.session
     plain = {"kind": "lookup", "version": None, "at": None}
-    texts = {
-        spec["text"]: marked(plain | {"source": spec["source"]}) for spec in inputs_of(model.code)
-    }
+    given = inputs_of(model.code)
+    pinned = {spec["source"]: spec for spec in given}
+    texts = {spec["text"]: marked(plain | {"source": spec["source"]}) for spec in given}
     sql = prepared(with_inputs(model.code, texts))
     inputs = inputs_of(sql)
     for spec in inputs:
-        spec["has_feed"] = has_feed(session.connection, spec["source"])
-    with_columns(session.connection, inputs)
+        commit = pinned[spec["source"]]
+        spec["has_feed"] = has_feed(session, spec["source"], commit)
+        spec["columns"] = session.columns_at(spec["source"], commit)
     functions = session.fingerprint(sql)["functions"]
     config = session.run_config(model.node)
     declared = helpful_declaration(sql, inputs, config, session.graph, functions)

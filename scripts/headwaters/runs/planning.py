@@ -7,22 +7,21 @@ first decision counts.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from headwaters.analysis import added_columns, columns_digest
-from headwaters.platform.nodes import Node, table_name
 from headwaters.runs import change_set_cache
 from headwaters.runs import decisions as deciding
 from headwaters.runs.change_of_sql import change_since
-from headwaters.runs.inputs import input_sql, inputs_of, is_pinned
+from headwaters.runs.inputs import inputs_of, is_pinned
 from headwaters.runs.layout import noted_detail
 from headwaters.runs.model import Model, names_in, partitions_among
 from headwaters.runs.plan import Plan
 from headwaters.runs.ranges import read_range
 from headwaters.runs.reactions import fail_on_gap, rebuilds_on_foreign_write
 from headwaters.runs.recovery import described
-from headwaters.runs.session import Session
+from headwaters.runs.sizes import has_large_followers, limit_of, noted_size, with_size
 from headwaters.runs.state import (
     AppliedVersions,
     TableState,
@@ -34,8 +33,7 @@ from headwaters.runs.state import (
 from headwaters.runs.strategies import strategy_for
 from headwaters.runs.strategies.base import Lost
 from headwaters.runs.work import Work
-from headwaters.tables.commits import Commit, as_mapping, as_names
-from headwaters.tables.settings import ModelSettings
+from headwaters.tables.commits import as_names
 
 Weigh = Callable[[Model, Plan], Plan]
 
@@ -133,11 +131,11 @@ def _plan_of_inputs(
         foreign=foreign,
         seen=known.seen,
         commits=len(known.commits),
-        size=_noted_size(state, known.commits),
+        size=noted_size(state, known.commits),
     )
     if foreign and rebuilds_on_foreign_write(model, foreign):
         return plan.replacing(f"the table was changed by {foreign}, which is no run of its model")
-    limit = _limit_of_whole(model, plan)
+    limit = limit_of(model, plan)
     is_small = plan.size is not None and plan.size.is_below(limit)
     plan, obstacle = _with_ranges(model, plan, is_small)
     if plan.size:
@@ -154,7 +152,7 @@ def _plan_of_inputs(
     if decision:
         return plan.decided(decision)
     if limit > plan.rows:
-        plan = _with_size(model, plan)
+        plan = with_size(model, plan)
         decision = _whole(model, plan, limit)
         if decision:
             return plan.decided(decision)
@@ -177,27 +175,6 @@ def _alteration(model: Model, known: AppliedVersions) -> str | None:
     return described(newest) if before != now else None
 
 
-def _noted_size(state: TableState, commits: Sequence[Commit]) -> deciding.Size | None:
-    """Return the size that the table notes, with the rows that a replacement wrote."""
-    size = deciding.Size.parse(state.properties.get("headwaters.size"))
-    for commit in commits:
-        if "headwaters.size" not in as_mapping(commit.parameters.get("properties")):
-            continue
-        rows = commit.metrics.get("numOutputRows") if commit.replaces_all else None
-        return replace(size, rows=int(rows)) if size and rows else size
-    return size
-
-
-def _limit_of_whole(model: Model, plan: Plan) -> int:
-    """Return the rows below which a run computes the table in full; 0 if it must not."""
-    settings, strategy = model.settings, model.strategy.name
-    if plan.patch or model.is_hidden:
-        return 0
-    if not deciding.may_be_whole(strategy, settings, model.has_expectations):
-        return 0
-    return deciding.limit_of_whole(settings, is_auto="derivation" in model.config)
-
-
 def _whole(model: Model, plan: Plan, limit: int) -> deciding.Decision | None:
     """Return the decision to compute a small table in full, or None."""
     decision = deciding.of_size(plan.size, limit) if plan.size else None
@@ -209,67 +186,7 @@ def _whole(model: Model, plan: Plan, limit: int) -> deciding.Decision | None:
 
         if pairs_all_rows(model.sql):
             return None
-    return None if _has_large_followers(model) else decision
-
-
-def _has_large_followers(model: Model) -> bool:
-    """Return true if a model that follows the table will not compute its own in full.
-
-    It would read each row of a replacement as changed.
-    """
-    session = model.session
-    for name in change_set_cache.followers(model.unique_id, session.graph):
-        node = session.graph["nodes"][name]
-        properties = session.noted_properties(node)
-        if properties is None:
-            continue  # its first run computes everything
-        noted = deciding.Size.parse(properties.get("headwaters.size"))
-        size = noted or _size_by_logs(session, node)
-        is_auto = node["config"].get("incremental_strategy") == "auto"
-        settings = ModelSettings.of(node["config"])
-        limit = deciding.limit_of_whole(settings, is_auto=is_auto)
-        if size is None or not size.is_below(limit):
-            return True
-    return False
-
-
-def _size_by_logs(session: Session, node: Node) -> deciding.Size | None:
-    """Return the size of a model's table by the logs of the tables, or None if one is not known.
-
-    A view has no log, so a model that reads one has no known size.
-    """
-    nodes, sources = session.graph["nodes"], session.graph["sources"]
-    inputs = [nodes.get(name) or sources.get(name) for name in node["depends_on"]["nodes"]]
-    return _sized(session, table_name(node), map(table_name, inputs)) if all(inputs) else None
-
-
-def _sized(session: Session, table: str, inputs: Iterable[str]) -> deciding.Size | None:
-    rows, counts = session.rows_by_log(table), {}
-    for source in inputs:
-        count = session.rows_by_log(source)
-        if count is None:
-            return None
-        counts[source] = count
-    return None if rows is None else deciding.Size(counts, rows)
-
-
-def _with_size(model: Model, plan: Plan) -> Plan:
-    """Return the plan with the size of the table.
-
-    Run a statement if the table does not note it, and the logs do not tell.
-    """
-    sources = {spec["source"]: spec for spec in plan.inputs}
-    if plan.size and plan.size.inputs.keys() == sources.keys():
-        return plan
-    if size := _sized(model.session, str(model.target), sources):
-        return replace(plan, size=size)
-    tables = {"present": str(model.target)}
-    tables |= {f"read_{n}": input_sql(spec) for n, spec in enumerate(sources.values(), 1)}
-    # Delta counts without reading rows
-    counted = [f"(select count(*) from {table}) as {name}" for name, table in tables.items()]
-    row = model.session.connection.fetch("select " + ",\n".join(counted))
-    counts = {source: int(row[0][f"read_{number}"]) for number, source in enumerate(sources, 1)}
-    return replace(plan, size=deciding.Size(counts, int(row[0]["present"])))
+    return None if has_large_followers(model) else decision
 
 
 def _or_compared(model: Model, plan: Plan) -> Plan:
@@ -279,9 +196,9 @@ def _or_compared(model: Model, plan: Plan) -> Plan:
         return plan
     if not change_set_cache.followers(model.unique_id, model.session.graph):
         return plan
-    plan = _with_size(model, plan)
-    limit = _limit_of_whole(model, plan)
-    if plan.size and plan.size.is_below(limit) and not _has_large_followers(model):
+    plan = with_size(model, plan)
+    limit = limit_of(model, plan)
+    if plan.size and plan.size.is_below(limit) and not has_large_followers(model):
         return plan
     decision = deciding.Decision("replace", plan.reason, remedy=plan.remedy)
     return plan.decided(deciding.instead_of_replacing(decision, plan.size))

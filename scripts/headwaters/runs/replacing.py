@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from dbt_common.exceptions import DbtRuntimeError
 
+from headwaters.analysis import columns_digest
 from headwaters.platform.delta_version import DEFAULTS_REFUSED
 from headwaters.platform.errors import first_line
 from headwaters.runs import checks, decisions
@@ -17,6 +18,7 @@ from headwaters.runs.layout import layout_note
 from headwaters.runs.model import Model, names_in, spelled
 from headwaters.runs.plan import Plan
 from headwaters.runs.session import DbtColumn, DbtRelation
+from headwaters.runs.sizes import size_to_note
 from headwaters.runs.state import drop_interrupted, state_properties
 from headwaters.runs.strategies import strategy_for
 from headwaters.runs.strategies.base import raise_repeated_keys
@@ -80,9 +82,11 @@ def check_contract(model: Model, rows: str) -> None:
 def written_by_replacement(model: Model, audit: str = "") -> Replacement:
     """Return the rows and bytes that the latest replacement has written."""
     # models that follow the table read the same commits, and twenty cost as much as one
-    metrics = model.session.connection.history(model.target, COMMITS)[0].metrics
-    rows, size = metrics.get("numOutputRows", 0), metrics.get("numOutputBytes", 0)
-    return Replacement(int(rows), int(size), audit)
+    commit = model.session.connection.history(model.target, COMMITS)[0]
+    metrics = commit.metrics
+    rows, size = int(metrics.get("numOutputRows", 0)), int(metrics.get("numOutputBytes", 0))
+    model.session.row_counts[str(model.target), commit.version, commit.at] = rows
+    return Replacement(rows, size, audit)
 
 
 def properties_of_replacement(
@@ -93,10 +97,9 @@ def properties_of_replacement(
     if not model.is_hidden:
         properties |= created_checks(model.node)
     properties |= state_properties(model, plan.inputs)
-    if plan.size:
-        properties["headwaters.size"] = str(plan.size)
-    if plan.same_sql and plan.columns:
-        properties["headwaters.columns"] = json.dumps(plan.columns)
+    if size := size_to_note(model, plan):
+        properties["headwaters.size"] = str(size)
+    properties["headwaters.columns"] = json.dumps(_columns_of_inputs(model, plan))
     # the future result of DESCRIBE DETAIL
     described = not model.is_hidden and model.session.macros("hw_comment_of_model")
     layout = {
@@ -105,6 +108,16 @@ def properties_of_replacement(
         "description": described or None,
     }
     return properties | {"headwaters.layout": layout_note(layout)}
+
+
+def _columns_of_inputs(model: Model, plan: Plan) -> dict[str, str]:
+    """Return a digest of the columns of each input that a run follows, at its version."""
+    noted = dict(plan.columns) if plan.same_sql else {}
+    for spec in plan.inputs:
+        source = spec["source"]
+        if source not in noted and spec["version"] is not None:
+            noted[source] = columns_digest(model.session.columns_at(source, spec))
+    return noted
 
 
 def create_sql(

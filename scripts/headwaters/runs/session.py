@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from typing import Any, Protocol
 
 from headwaters.platform.problems import Problem
@@ -111,6 +111,8 @@ class Session(Protocol):
     is_empty: bool
     is_sample: bool
     change_sets: ChangeSetCache
+    # the rows of tables at commits, by name, version and time, which models of an invocation share
+    row_counts: MutableMapping[tuple[object, ...], int]
 
     def fingerprint(self, sql: str) -> dict[str, dict[str, str]]:
         """Return the context of a query: settings of the session, and functions."""
@@ -135,6 +137,12 @@ class Session(Protocol):
 
     def columns_at(self, table: str, commit: Mapping[str, Any]) -> Sequence[DbtColumn]:
         """Return the columns of a table at a commit, by its `version` and `at`."""
+
+    def properties_at(self, table: str, commit: Mapping[str, Any]) -> Mapping[str, str]:
+        """Return the properties of a table at a commit or later, by its `version` and `at`.
+
+        Models of an invocation share them.
+        """
 
     def noted_properties(self, node: Mapping[str, Any]) -> Mapping[str, str] | None:
         """Return the properties of a model's table at some moment of the invocation.

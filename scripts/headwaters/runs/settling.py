@@ -23,8 +23,8 @@ from headwaters.analysis import (
     with_relations,
 )
 from headwaters.platform.errors import UserError
+from headwaters.platform.nodes import is_other_catalog, table_name
 from headwaters.platform.problems import Problem
-from headwaters.runs.change_of_sql import with_columns
 from headwaters.runs.checks import (
     Unproven,
     declared_tables,
@@ -66,7 +66,7 @@ def settle(
     neutral = _neutral_sql(session, where, node, code, versions)
     if session.is_empty or session.is_sample:
         return SettledModel(neutral, {**config, "incremental_strategy": "replace"})
-    derivation = _derivation(session, where, neutral, config, properties)
+    derivation = _derivation(session, where, neutral, config, properties, versions)
     roles = derivation["inputs"]
     replacements = {
         spec["text"]: marked(
@@ -124,8 +124,14 @@ def _neutral_sql(
             raise_undeclared(where, source, "source(…) in its place")
         elif declared["unique_id"] == node["unique_id"]:
             raise_reads_itself(where)
-        replacements[source] = neutral_input(source)
+        replacements[source] = neutral_input(_as_declared(source, declared))
+
     return _without_shifts(with_relations(code, replacements))
+
+
+def _as_declared(source: str, node: Mapping[str, Any] | None) -> str:
+    """Return the name of a table. Another catalog may tell `APP` from `app`."""
+    return table_name(node) if node and is_other_catalog(node.get("database")) else source
 
 
 def _without_shifts(sql: str) -> str:
@@ -143,11 +149,12 @@ def _derivation(
     neutral: str,
     config: Config,
     properties: Mapping[str, str],
+    versions: Mapping[str, Mapping[str, int]],
 ) -> dict[str, Any]:
     """Return the derivation, with a digest of its inputs as `of`. The table stores it.
 
-    A new derivation runs two statements for each input, to read its columns and whether it has a
-    change data feed.
+    A new derivation may run two statements for each input, to read its columns at its version and
+    whether it has a change data feed.
     """
     sql = prepared(neutral)
     inputs, graph = inputs_of(sql), session.graph
@@ -169,8 +176,9 @@ def _derivation(
     from headwaters.analysis import derivation
 
     for spec in inputs:
-        spec["has_feed"] = has_feed(session.connection, spec["source"])
-    with_columns(session.connection, inputs)
+        source = spec["source"]
+        spec["has_feed"] = has_feed(session, source, versions[source])
+        spec["columns"] = session.columns_at(source, versions[source])
     derived = derivation(sql, inputs, config, graph, functions, neutral)
     if isinstance(derived, dict) and derived["stages"] and not _may_be_kept(session, derived):
         whole = {**config, "is_whole": True}

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 from dbt_common.exceptions import DbtRuntimeError
 
+from headwaters.analysis import columns_digest
 from headwaters.platform.errors import UserError
 from headwaters.runs.change_set_cache import ChangeSetCache
 from headwaters.runs.checks import declared_tables
@@ -124,6 +125,7 @@ class FakeSession:
         self.looks: Mapping[str, int] = {}
         self.warnings: list[str] = []
         self.rows: dict[str, int] = {}
+        self.row_counts: dict[tuple[object, ...], int] = {}
 
     # --- macros
 
@@ -138,6 +140,9 @@ class FakeSession:
 
     def columns_at(self, table: str, commit: Mapping[str, Any]) -> Sequence[Any]:
         return COLUMNS
+
+    def properties_at(self, table: str, commit: Mapping[str, Any]) -> Mapping[str, str]:
+        return self.properties(table)
 
     def known_history(self, table: str, limit: int, back_to: int, up_to: int) -> list[Commit]:
         self.range = Rows(self.model_sql, back_to), Rows(self.model_sql, up_to)
@@ -165,7 +170,9 @@ class FakeSession:
             return []
         if isinstance(sql, Sql):
             return self._statement(sql)
-        return [Row(count=100, held="t", given="t", read_1=1_000_000, present=100)]
+        if sql.startswith("select (select count(*)"):
+            return [Row(of_input=1_000_000, of_table=100)]
+        return [Row(count=100, held="t", given="t")]
 
     def properties(self, table: object) -> Mapping[str, str]:
         self._step(f"show tblproperties {table}")
@@ -484,6 +491,20 @@ def statements_of(case: Case, form: str = "table") -> list[str]:
     assert not runs.warnings
     assert runs.run().choice == "skip"
     return sent
+
+
+def test_a_new_table_notes_its_size_and_the_columns_of_its_inputs() -> None:
+    runs = Runs(next(case for case in CASES if case.name == "small"))
+    sent: list[str] = []
+    runs.run(lambda number, sql: sent.append(sql))
+    counts = [sql for sql in sent if "count(*)" in sql]
+    assert counts == [f"select (select count(*) from {SOURCE} version as of 1)"]
+    properties = runs.lake.tables[TARGET].properties
+    size = {"inputs": {SOURCE: 1_000_000}, "rows": 0, "differed": None}
+    assert json.loads(properties["headwaters.size"]) == size
+    assert json.loads(properties["headwaters.columns"]) == {SOURCE: columns_digest(COLUMNS)}
+    # its first change needs no count
+    assert not [sql for sql in statements_of(runs.case) if "count(*)" in sql]
 
 
 class Killed(BaseException):

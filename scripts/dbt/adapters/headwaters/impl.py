@@ -228,6 +228,8 @@ class HeadwatersAdapter(SparkAdapter):
         # The columns of tables at commits, by invocation.
         self._columns: dict[tuple[str, str, int, int], list[Any]] = {}
         # The properties of tables that other models follow, by invocation.
+        self._properties: dict[tuple[str, str, int, int], dict[str, str]] = {}
+        self._row_counts: dict[str, dict[tuple[object, ...], int]] = {}
         self._noted: dict[tuple[str, str, str], dict[str, str] | None] = {}
         # The rows of small tables, by invocation.
         self._rows_by_log: dict[tuple[str, str], int | None] = {}
@@ -459,6 +461,13 @@ class HeadwatersAdapter(SparkAdapter):
             self._columns[commit] = self.get_column_schema_from_query(sql)
         return self._columns[commit]
 
+    def properties_at(self, table: str, version: int, at: int) -> Mapping[str, str]:
+        """Return the properties of a table, read once after each commit."""
+        commit = get_invocation_id(), table, version, at
+        if commit not in self._properties:
+            self._properties[commit] = self.properties_of(table)
+        return self._properties[commit]
+
     def noted_properties(self, schema: str, name: str) -> Mapping[str, str] | None:
         """Return the properties of a Delta table in this invocation, or None without a table."""
         table = get_invocation_id(), schema, name
@@ -477,6 +486,10 @@ class HeadwatersAdapter(SparkAdapter):
             log = self._log_of(table)
             self._rows_by_log[key] = delta_log.few_rows(log) if log else None
         return self._rows_by_log[key]
+
+    def row_counts(self) -> dict[tuple[object, ...], int]:
+        """Return the rows of tables at commits, as far as the invocation has counted them."""
+        return self._row_counts.setdefault(get_invocation_id(), {})
 
     def properties_of(self, table: str) -> dict[str, str]:
         """Return the properties of a Delta table, from its log if this machine has it.

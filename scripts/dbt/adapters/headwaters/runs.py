@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -157,6 +157,7 @@ class DbtSession:
         self.is_empty = bool(getattr(flags, "EMPTY", False))
         self.is_sample = bool(getattr(flags, "SAMPLE", None))
         self.change_sets: ChangeSetCache = adapter.change_sets
+        self.row_counts: MutableMapping[tuple[object, ...], int] = adapter.row_counts()
 
     def fingerprint(self, sql: str) -> dict[str, dict[str, str]]:
         """Return the context of a query: settings of the session, and functions."""
@@ -186,8 +187,8 @@ class DbtSession:
         raise UserError(
             "HW_NOT_A_DELTA_TABLE",
             f"{kind}(): {source} is not a Delta table, so it does not say when it changes. Make it "
-            f"one "
-            "(file_format: delta, or `convert to delta`), or read a Delta table that has its rows.",
+            "one (file_format: delta, or `convert to delta`), read a Delta table that has its "
+            "rows, or set materialized: table, which reads all rows at each run.",
         )
 
     def other_settings(self, stored: Mapping[str, str]) -> list[OtherSetting]:
@@ -206,6 +207,10 @@ class DbtSession:
     def columns_at(self, table: str, commit: Mapping[str, Any]) -> Sequence[Any]:
         """Return the columns of a table at a commit, which models of an invocation share."""
         return self._adapter.columns_at(table, commit["version"], commit["at"])
+
+    def properties_at(self, table: str, commit: Mapping[str, Any]) -> Mapping[str, str]:
+        """Return the properties of a table at a commit or later, which models share."""
+        return self._adapter.properties_at(table, commit["version"], commit["at"])
 
     def noted_properties(self, node: Mapping[str, Any]) -> Mapping[str, str] | None:
         """Return the properties of a model's table, which models of an invocation share."""
