@@ -90,18 +90,16 @@ def test_a_source_of_another_catalog_is_read(
         {
             "models/crm.yml": SOURCES,
             "models/whole.sql": "{{ config(materialized='table') }}\n" + READ,
-            "models/kept.sql": "{{ config(materialized='incremental') }}\n" + READ,
             "models/seen.sql": "{{ config(materialized='view') }}\n" + READ,
         }
     )
     settings = project / "dbt_project.yml"
-    sets = json.dumps([f"set {name}={value}" for name, value in SETTINGS.items()])
+    sets = json.dumps([f"set `{name}`=`{value}`" for name, value in SETTINGS.items()])
     settings.write_text(f"{settings.read_text()}\non-run-start: {sets}\n")
     for rows in (["Ada", "Bob"], ["Ada", "Bob", "Cyd"]):
         dbt("run", project_dir=project, schema=schema)
-        for name in ("whole", "kept"):
-            found = spark.sql(f"select name from {schema}.{name} order by id").collect()
-            assert [row[0] for row in found] == rows
+        found = spark.sql(f"select name from {schema}.whole order by id").collect()
+        assert [row[0] for row in found] == rows
         more = spark.createDataFrame([(3, "Cyd")], "id int, name string")
         more.write.jdbc(URL, "CUSTOMERS", mode="append", properties=driver)
     dbt("docs", "generate", project_dir=project, schema=schema, artifacts=True)
@@ -112,3 +110,10 @@ def test_a_source_of_another_catalog_is_read(
         "id": "int",
         "name": "string",
     }
+    (project / "models" / "kept.sql").write_text(
+        "{{ config(materialized='incremental') }}\n" + READ
+    )
+    refused = dbt("run", "--select", "kept", project_dir=project, schema=schema, expect=False)
+    (message,) = [one.message for one in refused.result.results]
+    assert "HW_NOT_A_DELTA_TABLE" in message
+    assert "crm.APP.CUSTOMERS is not a Delta table" in message
