@@ -406,7 +406,7 @@ def test_variables_of_ours_are_known_by_name_and_type() -> None:
         "you mean 'headwaters_hooks'?",
         "[HW_SETTING] dbt_project.yml: vars: ops_tests is 'yes': write true or false",
         "[HW_UNKNOWN_SETTING] --vars: vars: there is no variable 'headwaters_speed': there are "
-        "headwaters_hooks, headwaters_pins, ops_schema, ops_tests",
+        "headwaters_hooks, headwaters_pins, headwaters_review, ops_schema, ops_tests",
     ]
 
 

@@ -93,6 +93,11 @@ class Comparison:
             {name: kind for name, kind in one.items() if name.lower() not in times}
             for one in columns
         )
+        if not before and not after:
+            return Rows(
+                changing.columns(*columns, {}, masked),
+                why_not="not compared: all its columns have the time or chance of its run",
+            )
         pair = differing.Pair(base, head, before, after, self._key(head, key), masked)
         found, counts = self._difference(pair, key, changing.why_no_examples(*nodes))
         told = changing.columns(*columns, counts, masked)

@@ -139,12 +139,13 @@ def run(
     for key, node in (*manifest.nodes.items(), *manifest.sources.items()):
         others = [tag for tag in node.tags if tag != _CHOSEN]
         node.tags = [*others, _CHOSEN] if key in chosen else others
-    pinned = ["--vars", json.dumps({"headwaters_pins": pins})] if pins else []
+    variables = {"headwaters_review": True, **({"headwaters_pins": pins} if pins else {})}
     ended: list[str] = []
     with _aside(project) as options, during(f"{command[0]}: 0 of {len(chosen)} done") as tell:
         # otherwise dbt lists all tables in the schemas of all other nodes, on each run
         options += ["--cache-selected-only"]
-        arguments = [*command, "--select", f"tag:{_CHOSEN}", *options, *pinned]
+        arguments = [*command, "--select", f"tag:{_CHOSEN}", *options]
+        arguments += ["--vars", json.dumps(variables)]
 
         def listen(event: Any) -> None:
             if event.info.name == "NodeFinished":

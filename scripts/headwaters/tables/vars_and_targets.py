@@ -13,6 +13,7 @@ from headwaters.tables.setting_types import is_empty, name_problem
 VARIABLES: dict[str, type] = {
     "headwaters_hooks": bool,
     "headwaters_pins": dict,
+    "headwaters_review": bool,
     "ops_schema": str,
     "ops_tests": bool,
 }

@@ -133,6 +133,7 @@ def test_what_is_not_committed_is_reviewed_and_said_and_what_is_personal_is_mask
             "key": {"id": "1"},
             "before": {"customer": None, "amount": "10", "twice": "20"},
             "after": {},
+            "skipped": {},
         }
     ]
 

@@ -32,7 +32,6 @@ OTHERS = {
 }
 # Readers of orders that do not differ; `drawn` is drawn in each run.
 BELOW = {name: (("upstream",), SAME) for name in ("kept", "least", LONG, "plain", "totals")}
-MOMENT = "not compared: nothing that it reads differs: two runs of the same SQL give other rows"
 
 
 @pytest.fixture(scope="module")
@@ -55,11 +54,11 @@ def test_a_table_in_another_schema_has_the_same_rows(shop: Shop, reviewed: Revie
     before = shop.state()
     code, found = reviewed(clean=True)
     said = counted(found)
-    drawn = [said.pop(name)[1] for name in ("drawn", "of_drawn")]
-    assert (code, said) == (0, {"orders": (("properties",), SAME), **BELOW})
-    assert drawn == [
-        MOMENT,
-        f"not compared: it reads {shop.schema}_silver.drawn, of which each run makes other rows",
+    of_drawn = (("upstream",), "not compared: all its columns have the time or chance of its run")
+    compared = {"orders": (("properties",), SAME), "drawn": (("upstream",), SAME), **BELOW}
+    assert (code, said) == (0, {**compared, "of_drawn": of_drawn})
+    assert found["models"]["drawn"]["what_changed"] == [
+        "column drawn has the time or chance of its run: not compared"
     ]
     assert found["models"]["orders"]["what_changed"] == [
         "schema: silver → archive",
@@ -165,7 +164,7 @@ def test_descriptions_are_told_and_nothing_is_built(shop: Shop, reviewed: Review
     shop.branch("docs", {OF_ORDERS: described})
     code, found = reviewed(clean=True)
     (orders,) = found["models"].values()
-    assert (code, orders["what_changed"]) == (0, ["column id: its declaration differs"])
+    assert (code, orders["what_changed"]) == (0, ["column id: description: none → Of an order."])
     assert (orders["difference"], orders["why_not"], orders["cost"]) == (None, None, None)
 
 
