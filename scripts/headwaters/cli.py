@@ -40,9 +40,8 @@ EXTRAS = {
     "obstore": "object-store",
     "openlineage": "openlineage",
     "psycopg": "publish",
-    **dict.fromkeys(
-        ("deltalake", "fastapi", "httptools", "msgspec", "starlette", "uvicorn", "uvloop"), "serve"
-    ),
+    "deltalake": "report",
+    **dict.fromkeys(("fastapi", "httptools", "msgspec", "starlette", "uvicorn", "uvloop"), "serve"),
 }
 
 
@@ -132,8 +131,23 @@ app.add_typer(dev.trino_app, name="trino")
 app.add_typer(demo.simulate_app, name="simulate")
 
 
+def _show_version(is_asked: bool) -> None:
+    """Print the releases that are installed, and end."""
+    if is_asked:
+        names = ("dbt-headwaters", "dbt-core", "dbt-spark", "pyspark", "delta-spark")
+        typer.echo("\n".join(f"{name} {distribution(name).version}" for name in names))
+        raise typer.Exit
+
+
 @app.callback()
-def _app() -> None:
+def _app(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Print the releases, and end."
+        ),
+    ] = False,
+) -> None:
     """Ingest streams into bronze, and operate the dbt project."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.metadata
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -123,3 +124,10 @@ def test_macros_raise_by_code_alone() -> None:
         if re.search(r"raise_compiler_error|adapter\.refusals", file.read_text())
     }
     assert raw == {"macros/sql/raise.sql"}
+
+
+def test_the_installed_releases_are_printed() -> None:
+    shown = CliRunner().invoke(app, ["--version"])
+    names = ("dbt-headwaters", "dbt-core", "dbt-spark", "pyspark", "delta-spark")
+    releases = [f"{name} {importlib.metadata.version(name)}" for name in names]
+    assert (shown.exit_code, shown.output.splitlines()) == (0, releases)
