@@ -103,8 +103,10 @@ _SPANS = (
     "Compute what spans all rows in a model of its own, or equate its columns with those of the "
     "rows that it is compared with"
 )
-_NO_PARTITION = "no PARTITION BY column is made of single rows"
-_NO_GROUP = "no GROUP BY column is made of single rows"
+_NO_PARTITION = "no PARTITION BY column is traced to single rows of an input"
+_ONE_PARTITION = "the window is over all rows"
+_NO_GROUP = "no GROUP BY column is traced to single rows of an input"
+_ONE_GROUP = "it aggregates all rows"
 _TOO_MANY = "too many ways lead from its inputs to the result"
 _KEPT = "a row of constants that is kept alone would be found by no lead of another input"
 
@@ -306,7 +308,7 @@ class TracedRules(Rules[TracedFact]):
     ) -> TracedFact:
         """Take grouping columns if at least one is made of single rows."""
         ids = {key.id for key in keys or []}
-        return self._kept(relation, ids, node, _NO_GROUP)
+        return self._kept(relation, ids, node, _NO_GROUP if keys else _ONE_GROUP)
 
     def windowed(
         self, relation: Relation[TracedFact], partition: Sequence[Column], node: exp.Expr
@@ -314,7 +316,7 @@ class TracedRules(Rules[TracedFact]):
         """Take a window; a row depends on its whole partition."""
         ids = {column.id for column in partition}
         fact = relation.followed_fact
-        kept = self._kept(relation, ids, node, _NO_PARTITION)
+        kept = self._kept(relation, ids, node, _NO_PARTITION if ids else _ONE_PARTITION)
         if isinstance(fact, OfRow) or isinstance(kept, OfRow) or not fact.leads:
             return kept
         self.depends_on_windows |= len(kept.names) < len(fact.names)
@@ -540,7 +542,7 @@ class TracedRules(Rules[TracedFact]):
 def refuse_one_group(tree: exp.Query) -> None:
     """Refuse a query that aggregates all rows, because no input can be traced through it."""
     if isinstance(tree, exp.Select) and is_grouped(tree) and not tree.args.get("group"):
-        _refuse(tree, _NO_GROUP)
+        _refuse(tree, _ONE_GROUP)
 
 
 def _copied(fact: Traced) -> Traced:

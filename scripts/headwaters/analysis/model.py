@@ -380,7 +380,7 @@ def _limits(
     if expectations_of(config):
         raise query_change.Rebuild("its expectations are evaluated on all rows")
     if strategy.patch == "never":
-        raise query_change.Rebuild(f"{strategy.configured_as} does not follow it")
+        raise query_change.Rebuild(f"{strategy.configured_as} applies no change of the SQL")
     keys = as_tuple(config.get("unique_key"))
     partitions = {name.lower() for name in as_tuple(config.get("partition_by"))}
     named = [name for part in _NAMING for name in as_tuple(config.get(part))]

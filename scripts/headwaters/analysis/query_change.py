@@ -178,7 +178,8 @@ class _BlockComparison:
         try:
             over = self._over(node, names)
         except _NotCovered as uncovered:
-            raise Rebuild(f"the condition {_shown(node)} is over {uncovered}") from None
+            lacks = f"is over {uncovered}, which the table does not store"
+            raise Rebuild(f"the condition {_shown(node)} {lacks}") from None
         used = {column.name.lower() for column in over.find_all(exp.Column)}
         if not used:
             raise Rebuild(f"the condition {_shown(node)} is over no column of the table")

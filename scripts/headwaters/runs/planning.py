@@ -147,7 +147,9 @@ def _plan_of_inputs(
     plan = replace(plan, rows=sum(one.rows for one in plan.ranges.values()))
     plan, added = _with_columns(model, state, plan)
     if added and (plan.patch or not _keeps_meaning(model, plan, added)):
-        return replace(plan.replacing(f"an input has a new column, {added[0]}"), same_sql=False)
+        return replace(
+            plan.replacing(f"an input has a new column or type, {added[0]}"), same_sql=False
+        )
     decision = deciding.of_changes(plan.rows)
     if decision:
         return plan.decided(decision)

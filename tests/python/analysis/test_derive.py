@@ -83,8 +83,8 @@ EXAMPLES = {
         "staged (id) with a hidden table by id of b"
     ),
     "select sum(val) as v from a": (
-        "replace (); `SELECT sum(val) AS v FROM a` (line 1 of the compiled SQL): no GROUP BY "
-        "column is made of single rows"
+        "replace (); `SELECT sum(val) AS v FROM a` (line 1 of the compiled SQL): it "
+        "aggregates all rows"
     ),
     "select 'a' as src, id, val from a union all select 'c', id, 1 from c union all"
     " select 'b', id, val from b": "affected_keys () a by id, b by id, c by id",
@@ -150,15 +150,15 @@ EXAMPLES = {
     ),
     "with session as (select * from a) select sum(session.val) as v from session": (
         "replace (); `SELECT sum(session.val) AS v FROM session` "
-        "(line 1 of the compiled SQL): no GROUP BY column is made of single rows"
+        "(line 1 of the compiled SQL): it aggregates all rows"
     ),
     "select sum(aggregate(array(val), 0, (x, y) -> x + y)) as v from a": (
         "replace (); `SELECT sum(aggregate(array(val), 0, (x, y) -> x + y)) AS v FROM a` (line 1 of"
-        " the compiled SQL): no GROUP BY column is made of single rows"
+        " the compiled SQL): it aggregates all rows"
     ),
     "select sum(datediff(day, at, at)) as v from c": (
         "replace (); `SELECT sum(datediff(day, at, at)) AS v FROM c` (line 1 of the compiled SQL): "
-        "no GROUP BY column is made of single rows"
+        "it aggregates all rows"
     ),
     "select count(_metadata.file_path) as n from a": "NONDETERMINISTIC",
     "select count(a._metadata.file_path) as n from a": "NONDETERMINISTIC",
@@ -169,13 +169,13 @@ EXAMPLES = {
     ),
     "with z as (select * from a) select sum(val) as v from (select * from z) q": (
         "replace (); `SELECT sum(val) AS v FROM (SELECT * FROM z) AS q`"
-        " (line 1 of the compiled SQL): no GROUP BY column is made of single rows"
+        " (line 1 of the compiled SQL): it aggregates all rows"
     ),
     "select /*+ broadcast(l), repartition(3) */ a.id, l.name from a"
     " left join l on a.grp = l.label": ("affected_keys (id) a by id, l by label = grp of a"),
     "select listagg(grp, ',') within group (order by grp) as v from a": (
         "replace (); `SELECT listagg(grp, ',') WITHIN GROUP (ORDER BY grp) AS v FROM a` (line 1 of"
-        " the compiled SQL): no GROUP BY column is made of single rows"
+        " the compiled SQL): it aggregates all rows"
     ),
     "select grp, listagg(distinct val) within group (order by val) as v from a group by grp": (
         "affected_keys (grp) a by grp"
@@ -236,28 +236,28 @@ EXAMPLES = {
     ),
     "select struct(grp, val) as k, count(*) as n from a group by 1": "affected_keys (k) a led to k",
     "select struct(grp, tags) as k, count(*) as n from m join a using (id) group by 1": (
-        "replace (); `GROUP BY 1` (line 1 of the compiled SQL): no GROUP BY column is made of"
-        " single rows"
+        "replace (); `GROUP BY 1` (line 1 of the compiled SQL): no GROUP BY column is"
+        " traced to single rows of an input"
     ),
     "select struct(doc) as k, count(*) as n from m group by struct(doc)": (
         "replace (); `GROUP BY struct(doc)` (line 1 of the compiled SQL): no GROUP BY column is"
-        " made of single rows"
+        " traced to single rows of an input"
     ),
     "select struct(val + 1) as k, count(*) as n from a group by 1": (
-        "replace (); `GROUP BY 1` (line 1 of the compiled SQL): no GROUP BY column is made of"
-        " single rows"
+        "replace (); `GROUP BY 1` (line 1 of the compiled SQL): no GROUP BY column is"
+        " traced to single rows of an input"
     ),
     "select struct(cast(val as double)) as k, count(*) as n from a group by 1": (
-        "replace (); `GROUP BY 1` (line 1 of the compiled SQL): no GROUP BY column is made of"
-        " single rows"
+        "replace (); `GROUP BY 1` (line 1 of the compiled SQL): no GROUP BY column is"
+        " traced to single rows of an input"
     ),
     "select struct(null) as k, count(*) as n from a group by 1": (
-        "replace (); `GROUP BY 1` (line 1 of the compiled SQL): no GROUP BY column is made of"
-        " single rows"
+        "replace (); `GROUP BY 1` (line 1 of the compiled SQL): no GROUP BY column is"
+        " traced to single rows of an input"
     ),
     "select struct(struct(grp)) as k, count(*) as n from a group by 1": (
-        "replace (); `GROUP BY 1` (line 1 of the compiled SQL): no GROUP BY column is made of"
-        " single rows"
+        "replace (); `GROUP BY 1` (line 1 of the compiled SQL): no GROUP BY column is"
+        " traced to single rows of an input"
     ),
     "select grp, struct(grp, val) as k, count(*) as n from a group by grp, val": (
         "affected_keys (grp, k) a by grp"
@@ -278,7 +278,7 @@ EXAMPLES = {
     "select id, tags, count(*) as n from m group by id, tags": "affected_keys () m by id",
     "select count(*) as n from (select tags, count(*) as n from m group by tags) as q": (
         "replace (); `SELECT count(*) AS n FROM (SELECT tags, count(*) AS n FROM m GROUP BY tags) "
-        "AS q` (line 1 of the compiled SQL): no GROUP BY column is made of single rows"
+        "AS q` (line 1 of the compiled SQL): it aggregates all rows"
     ),
     "select grp, array_sort(collect_list(val)) as v from a group by grp": (
         "affected_keys (grp) a by grp"

@@ -238,8 +238,8 @@ def test_a_column_of_an_input_may_take_a_name_over(
     write("id int, grp string, val int, other int, More int", 3, "a", 30, 7, 100)
     kept, named, plain = run()
     assert kept.startswith("kept: append: 1 inserted")
-    assert named.endswith(", an input has a new column, More")
-    assert plain.endswith(", an input has a new column, More")
+    assert named.endswith(", an input has a new column or type, More")
+    assert plain.endswith(", an input has a new column or type, More")
     for model in ("named", "plain"):
         found = spark.sql(f"select * from {schema}.{model} order by id").collect()
         assert [tuple(row) for row in found] == [(1, 20, None), (2, 40, None), (3, 60, 101)]

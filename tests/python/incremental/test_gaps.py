@@ -395,7 +395,7 @@ def test_what_a_feed_cannot_tell_is_noticed_and_rebuilt(
     assert "settings of the model are not what built the table" in said["begins_anew"]
     assert (
         said["evolves"].startswith("replace: 3 rows")
-        and "an input has a new column, more" in said["evolves"]
+        and "an input has a new column or type, more" in said["evolves"]
     )
     evolves = spark.sql(f"select id, val, more from {schema}.evolves order by id").collect()
     assert [tuple(row) for row in evolves] == [(1, 10, None), (2, 20, None), (5, 5, 5)]
