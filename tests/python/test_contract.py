@@ -10,8 +10,8 @@ import pytest
 
 from headwaters.platform.errors import UserError
 from headwaters.platform.fields import seconds
-from headwaters.streams.contract import Contract, new_columns, parse_contract
-from headwaters.streams.data_types import data_type_problem
+from headwaters.streams.contract import Contract, DeclaredColumn, new_columns, parse_contract
+from headwaters.streams.data_types import data_type_problem, in_one_spelling
 from headwaters.streams.declared_tables import reads_table
 from headwaters.streams.formats.paths import with_objects
 from headwaters.streams.sources.declared import SOURCES
@@ -361,7 +361,9 @@ def test_a_wrong_contract_is_refused_by_name(node: dict[str, Any], message: str)
         ("decimal(2, 3)", "a decimal has 1 to 38 digits, scale included"),
         ("decimal(a)", "'decimal(a)' has a in place of a number"),
         ("string(3)", "'string(3)' continues after its end, with ("),
-        ("long", "'long' is not a type here"),
+        ("varchar(10)", "varchar is not a type here: declare string, and for its length a check"),
+        ("array<char(1)>", "char is not a type here: declare string"),
+        ("text", "'text' is not a type here"),
     ],
 )
 def test_a_type_that_no_table_can_have_is_refused_when_it_is_parsed(
@@ -386,10 +388,46 @@ def test_every_type_that_a_table_can_have_is_allowed() -> None:
         "decimal",
         "Decimal ( 38 , 38 )",
         "array<long>",
+        "INTEGER",
+        "timestamp_ltz",
         "map<string, struct<a int, `b-c`: array<dec(3)>>>",
         "struct<a: int not null comment 'its', B: timestamp_ntz>",
     ):
         assert data_type_problem(given) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "spelling"),
+    [
+        ("integer", "int"),
+        (" LONG ", "bigint"),
+        ("short", "smallint"),
+        ("Byte", "tinyint"),
+        ("real", "float"),
+        ("dec(8,2)", "decimal(8, 2)"),
+        ("Numeric ( 5 )", "decimal(5, 0)"),
+        ("decimal", "decimal"),
+        ("timestamp_ltz", "timestamp"),
+        ("array<long>", "array<bigint>"),
+        ("map<STRING,array< real >>", "map<string, array<float>>"),
+        (
+            "struct<long long, `Byte`:byte not null comment 'its', c: struct<Date date>>",
+            "struct<long: bigint, `Byte`: tinyint not null comment 'its', c: struct<Date: date>>",
+        ),
+        ("struct<`amount (EUR)`: dec(8,2)>", "struct<`amount (EUR)`: decimal(8, 2)>"),
+        ("strng", "strng"),
+    ],
+)
+def test_a_type_has_one_spelling_in_a_contract(given: str, spelling: str) -> None:
+    assert DeclaredColumn(name="a", data_type=given).data_type == spelling
+    assert in_one_spelling(spelling) == spelling
+
+
+def test_a_stored_contract_with_another_name_of_a_type_is_the_same_contract() -> None:
+    declared = parse_contract(changed("columns", "at", "data_type", to="timestamp_ltz"))
+    stored = declared.model_dump(mode="json", by_alias=True)
+    stored["columns"][1]["data_type"] = "TIMESTAMP_LTZ"
+    assert Contract.model_validate(stored) == declared == parse_contract(NODE)
 
 
 def reading(stream: dict[str, Any] | None = None, **fields: object) -> dict[str, Any]:

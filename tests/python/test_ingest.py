@@ -441,7 +441,7 @@ def test_a_wild_number_is_looked_for_only_where_a_decimal_is_declared() -> None:
     assert not wild('{"net_amount": 1e100000000, "amount": 1}', **amount)
     assert not wild('{"id": "2e-00000", "other": 1e100000000, "hash": "1e33333"}', **amount)
     assert not wild('{"amount": 1e100000000}', amount="double")
-    nested = {"lines": "array<struct<item: string, `unit price`: DECIMAL(8,2), tax numeric>>"}
+    nested = {"lines": "array<struct<item: string, `unit price`: decimal(8, 2), tax: decimal>>"}
     assert wild('{"lines": [{"unit price": 1e100000000}]}', **nested)
     assert wild('{"lines": [{"tax": 1e100000000}]}', **nested)
     assert not wild('{"lines": [{"item": "1e100000000"}], "x": [1e100000000]}', **nested)

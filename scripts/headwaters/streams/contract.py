@@ -12,7 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from headwaters.platform.delta_version import FEED
 from headwaters.platform.errors import UserError
@@ -20,7 +27,7 @@ from headwaters.platform.fields import Duration, Part, explain, seconds
 from headwaters.platform.names import not_allowed
 from headwaters.platform.spark_version import BARE_FUNCTIONS, CHANGING_FUNCTIONS, ENCODINGS
 from headwaters.streams.columns import meta_of, names_problem, read_as, read_from
-from headwaters.streams.data_types import data_type_problem
+from headwaters.streams.data_types import data_type_problem, in_one_spelling
 from headwaters.streams.formats.declared import FORMATS, DeclaredFormat, FormatKeys
 from headwaters.streams.formats.placeholders import (
     may_be_unavailable,
@@ -197,7 +204,7 @@ class DeclaredColumn(Part):
     """A column of the bronze table, read from the record or computed from other columns."""
 
     name: str
-    data_type: str
+    data_type: Annotated[str, AfterValidator(in_one_spelling)]
     expression: str | None = None
     constraints: tuple[Constraint, ...] = ()
     # the field of the record, or the names on the path to it; None if it has the column's name
@@ -430,7 +437,7 @@ def new_columns(
 
 def _columns_for_the_stream(contract: Contract) -> str | None:
     """Return the problem of the columns, if the stream requires certain ones, or None."""
-    types = {column.name: column.data_type.strip().lower() for column in contract.columns}
+    types = {column.name: column.data_type for column in contract.columns}
     read = [column.name for column in contract.read_columns]
     problem = contract.format and contract.format.columns_problem([types[name] for name in read])
     fields = [column.field for column in contract.read_columns]

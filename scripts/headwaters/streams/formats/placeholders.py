@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from headwaters.streams.formats.texts import field
 
 DEFAULT = "__debezium_unavailable_value"
-_TEXTS = re.compile(r"(?i)\s*(?:string|binary|variant|decimal|dec|numeric)\b")
+_TEXTS = re.compile(r"(?i)\s*(?:string|binary|variant|decimal)\b")
 _NESTED = re.compile(r"(?i)\s*(?:array|map|struct)\b")
 
 

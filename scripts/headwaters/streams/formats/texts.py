@@ -24,8 +24,8 @@ PATTERNS: dict[str, str] = {
     "timestamp": rf"\s*+{_DAY}(?:[T ][^\"']*+)?",  # Spark checks time and zone
     "timestamp_ntz": rf"\s*+{_DAY}(?:{_TIME})?\s*+",
 }
-WHOLE_NUMBERS = {"tinyint", "byte", "smallint", "short", "int", "integer", "bigint", "long"}
-_KINDS = {"dec": "decimal", "numeric": "decimal", "double": "float", "real": "float"}
+WHOLE_NUMBERS = {"tinyint", "smallint", "int", "bigint"}
+_KINDS = {"double": "float"}
 NEWEST_SECOND = 253_402_300_799  # the last one of the year 9999; larger numbers are milliseconds
 
 # In JSON: a number that is not an integer, any number that Spark may write with other digits (also
@@ -99,7 +99,7 @@ def wild_numbers(columns: Iterable[tuple[str, str]]) -> list[str]:
     Spark spends minutes to hours on a decimal from those few bytes, and the stream stands still. In
     a text, or in an undeclared field, the same characters do no harm.
     """
-    decimal = r"(?:decimal|dec|numeric)\b"
+    decimal = r"decimal\b"
     named = rf"(?:`([^`]+)`|(\w+))\s*[:\s]\s*{decimal}"  # a field of a struct
     element = rf"(?:array\s*<|map\s*<.*,)\s*{decimal}"
     types = {name: data_type.strip() for name, data_type in columns}
