@@ -7,6 +7,7 @@ import json
 import os
 import random
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -141,6 +142,40 @@ def test_bytes_and_short_numbers_come_back_from_quarantine(ingester: Ingester) -
     request = {"lake": str(ingester.lake), "replay": [loose], "dry_run": False}
     assert ingester.ask(**request) == {"orders": [1, {}]}
     assert ingester.rows("orders", "id, word, number") == [[1, "x", 0.10000000149011612]]
+
+
+def test_a_value_that_a_type_changes_is_not_replayed_into_it(ingester: Ingester) -> None:
+    given: dict[str, tuple[pa.DataType, str, Any, Any]] = {
+        "at": (pa.int64(), "timestamp", None, 1_770_091_506),
+        "amount": (pa.float64(), "decimal(10, 2)", 19.99, 0.505),
+        "ratio": (pa.int64(), "double", 2**53, 2**53 + 1),
+        "share": (
+            pa.decimal128(20, 2),
+            "double",
+            Decimal("0.10"),
+            Decimal("123456789012345678.91"),
+        ),
+        "ok": (pa.int64(), "boolean", None, 1),
+        "whole": (pa.bool_(), "int", None, True),
+    }
+    rows: list[dict[str, Any]] = [{name: one[2] for name, one in given.items()}]
+    rows += [{name: one[3]} for name, one in given.items()]
+    table = {name: pa.array([row.get(name) for row in rows], one[0]) for name, one in given.items()}
+    folder = ingester.lake / "landing" / "orders"
+    folder.mkdir(parents=True)
+    pq.write_table(pa.table({"id": range(len(rows)), **table}), folder / "a.parquet")
+    columns = {name: one[1] for name, one in given.items()}
+
+    def stream(**more: Any) -> dict[str, Any]:
+        return node({"id": "int", **columns}, {"format": "parquet"}, **more)
+
+    ingester.run(stream(rules={"id": [{"type": "check", "expression": "id <> 0"}]}))
+    assert ingester.rows("orders", "id") == []
+    refused = {f"type {name}": 1 for name in given}
+    request = {"lake": str(ingester.lake), "replay": [stream()], "dry_run": False}
+    assert ingester.ask(**request) == {"orders": [1, refused]}
+    row = [[0, None, "19.99", 2.0**53, 0.1, None, None]]
+    assert ingester.rows("orders", ", ".join(["id", *given])) == row
 
 
 @pytest.mark.slow

@@ -21,6 +21,8 @@ from headwaters.streams.formats.problems import (
     no_problem,
     null,
     problem_of,
+    repeated_key,
+    type_problem,
     uncast,
     undeclared,
 )
@@ -68,7 +70,34 @@ class Columns(Typed):
         """Parse rows of quarantine from their JSON, because a table's row has no original text."""
         contract = self.contract
         kept = as_kept(contract, rows, F.col("record").cast("string"))
-        return Json(contract).parse(kept.withColumn("value", _as_declared(contract)), KEPT)
+        return KeptRows(contract).parse(kept.withColumn("value", _as_declared(contract)), KEPT)
+
+
+class KeptRows(Json):
+    """Rows that quarantine has as JSON. Their numbers fit as in a table, and not as in texts."""
+
+    def misfits(self) -> list[Problem]:
+        """Return the problems of JSON, and of numbers that JSON would round or take as moments."""
+        numbers = [_number_problem(column) for column in self.contract.read_columns]
+        return [*super().misfits(), *(problem for problem in numbers if problem is not None)]
+
+
+def _number_problem(column: DeclaredColumn) -> Problem | None:
+    """Return the problem of a column that has another number than the row in quarantine."""
+    kind = values.type_of(column)
+    moments = T.TimestampType | T.TimestampNTZType
+    if not isinstance(kind, T.DoubleType | T.DecimalType | moments):
+        return None
+    row = F.from_json(F.col("_raw").cast("string"), f"{identifier(column.field)} variant")
+    value = row.getField(column.field)
+    name = F.schema_of_variant(value)
+    types = {"BIGINT": T.LongType(), "DECIMAL": T.DecimalType(38, 20), "DOUBLE": T.DoubleType()}
+    misfits = F.lit(False)
+    for variant, given in types.items():
+        number = value.try_cast(given)
+        misfits |= name.startswith(variant) & fitted(column, number, given).isNull()
+    said = type_problem(column, value.try_cast("string"))
+    return F.coalesce(misfits, F.lit(False)), said
 
 
 def _as_declared(contract: Contract) -> Column:
@@ -114,12 +143,21 @@ def typed_columns(
         for name, value in given.items()
         for text in values.not_utf8(type_of[name], value, wanted[name])
     ]
+    shown = {c.name: _shown(read[c.name], type_of[c.field]) for c in columns if c.name in read}
+    twice = [
+        F.when(when, what)
+        for c in columns
+        if c.name in read
+        for when, what in repeated_key(c, type_of[c.field], read[c.name])
+    ]
     return raw.select(
         *origin,
         *[typed.get(c.name, F.lit(None).cast(c.data_type)).alias(c.name) for c in columns],
         text.alias("_raw"),
         (F.to_json(F.struct(*unknown), _WHOLE) if unknown else null()).alias("_unknown"),
-        F.coalesce(*not_text, *uncast(contract, read, typed), no_problem()).alias("_uncast"),
+        F.coalesce(*not_text, *twice, *uncast(contract, shown, typed), no_problem()).alias(
+            "_uncast"
+        ),
         *more,
     )
 
@@ -144,10 +182,17 @@ def _as_text(contract: Contract, name: str, value: Column, given: T.DataType) ->
     if column is None:
         return value.alias(name)
     # JSON would have base64 for bytes, and fewer digits for 32 bits: other values when read again
-    wanted = column.data_type.strip().lower()
+    wanted = column.data_type
     if (given.simpleString(), wanted) in (("binary", "string"), ("float", "double")):
         return value.cast(wanted).alias(name)
     return by_name(column, value, given, whole=False).alias(name)
+
+
+def _shown(value: Column, given: T.DataType) -> Column:
+    """Return a value for a message: bytes as hexadecimal digits."""
+    if isinstance(given, T.BinaryType):
+        return F.concat(F.lit("0x"), F.hex(value))
+    return value
 
 
 def _not_text(name: str, text: Column) -> Column:

@@ -12,13 +12,14 @@ from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 import headwaters.streams.contract as declared
 from headwaters.platform.sql import ended
 from headwaters.platform.text import with_article
 from headwaters.streams.contract import Contract
 from headwaters.streams.formats import texts
-from headwaters.streams.formats.values import outside_years, type_of
+from headwaters.streams.formats.values import outside_years, repeats_key, type_of
 
 # The condition of a problem, and the value of `_bad` for it.
 Problem = tuple[Column, Column]
@@ -63,7 +64,7 @@ def type_problem(column: declared.DeclaredColumn, text: Column) -> Column:
     wanted = with_article(column.data_type)
     shown = F.concat(F.lit("'"), F.substring(text, 1, 100), F.lit(f"' is not {wanted}"))
     said = F.when(text.rlike(r"^\s*$"), F.lit(f"has no value, but needs {wanted}")).otherwise(shown)
-    return problem_of("type", F.lit(column.name if column.stored else column.field), said)
+    return problem_of("type", _named(column), said)
 
 
 def cut_number(column: declared.DeclaredColumn) -> list[Problem]:
@@ -87,6 +88,20 @@ def year_problem(column: declared.DeclaredColumn) -> list[Problem]:
     shown = F.substring(value.cast("string"), 1, 100)
     said = F.concat(F.lit("'"), shown, F.lit("' is outside of the years 1 to 9999"))
     return [(outside, problem_of("type", F.lit(column.name), said))]
+
+
+def repeated_key(column: declared.DeclaredColumn, kind: T.DataType, value: Column) -> list[Problem]:
+    """Return the problem of a map with a key twice; none for a type without maps."""
+    twice = repeats_key(kind, value)
+    if twice is None:
+        return []
+    said = F.lit("has a key twice in a map: send each key once")
+    return [(twice, problem_of("type", _named(column), said))]
+
+
+def _named(column: declared.DeclaredColumn) -> Column:
+    """Return the name of a column, or of the field that an object of paths is read from."""
+    return F.lit(column.name if column.stored else column.field)
 
 
 def with_problem(parsed: DataFrame, problem: Column) -> DataFrame:

@@ -60,25 +60,39 @@ def _has_parts(kind: T.DataType) -> bool:
     return isinstance(kind, T.StructType | T.ArrayType | T.MapType)
 
 
+# A value becomes one of its own family alone: Spark makes the number 1 of true, and the moment one
+# second after 1970 of 1.
+_FAMILIES = {
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint", "float", "decimal"), "number"),
+    **dict.fromkeys(("date", "timestamp", "timestamp_ntz"), "moment"),
+}
+_ANYTHING = ("string", "variant")  # they have a form of each value
+
+
 def _fitted(data_type: str, value: Column, kind: str) -> Column:
-    found, wanted = value.try_cast(data_type), texts.kind(data_type)
-    if kind == "string":
-        return _fitted_text(data_type, value)
-    given = texts.kind(kind)
-    if wanted == given and wanted not in ("float", "decimal"):
-        return found
-    same = None
-    if wanted == "float":
-        same = ~is_infinite(found) | is_infinite(value.try_cast("double"))
-    elif wanted in ("tinyint", "smallint", "int", "bigint", "boolean") or wanted == "date":
+    """Return a value of type `kind` in the declared type, or null if it would be another value."""
+    given, wanted = texts.kind(kind), texts.kind(data_type)
+    if kind == data_type or wanted in _ANYTHING:
+        return value.try_cast(data_type)
+    if given in _ANYTHING:
+        return _fitted_text(data_type, value.try_cast("string"))
+    if _FAMILIES.get(given, given) != _FAMILIES.get(wanted, wanted):
+        return F.lit(None).cast(data_type)
+    found = value.try_cast(data_type)
+    return F.when(_comes_back(found, value, kind, wanted), found)
+
+
+def _comes_back(found: Column, value: Column, kind: str, wanted: str) -> Column:
+    """Return whether a converted value is equal to the given one, in the given type."""
+    if texts.kind(kind) != "float":
         same = found.try_cast(kind) == value
-        if wanted == "bigint" and given == "float":
-            same &= value < 2.0**63  # Spark makes the greatest bigint of it
-    elif wanted == given == "decimal" and data_type.replace(" ", "").lower() != kind:
-        same = found == value
-    elif wanted == "timestamp" and given != "date":
-        same = F.abs(F.unix_seconds(found)) <= texts.NEWEST_SECOND
-    return found if same is None else F.when(same, found)
+        # Spark makes the greatest bigint of 2^63, which a double may be instead of 2^63 - 1
+        return same & (found < 2.0**63) if wanted == "float" and kind == "bigint" else same
+    if wanted not in texts.WHOLE_NUMBERS:
+        return found.try_cast(kind) == value
+    as_double = value.try_cast("double")  # a float has no 2^31 - 1, which Spark makes of 2^31
+    same = found.try_cast("double") == as_double
+    return same & (as_double < 2.0**63) if wanted == "bigint" else same
 
 
 def fitted_text(column: declared.DeclaredColumn, text: Column) -> Column:
@@ -217,6 +231,22 @@ def _one_not_utf8(kind: T.DataType, values: Column, wanted: T.DataType) -> list[
     return [F.get(F.filter(each, Column.isNotNull), F.lit(0))]
 
 
+def repeats_key(kind: T.DataType, value: Column) -> Column | None:
+    """Return the condition that a map, in a value or inside it, has a key twice; None without maps.
+
+    Spark keeps both, and answers with either of them.
+    """
+    if isinstance(kind, T.StructType):
+        return _any(repeats_key(field.dataType, value.getField(field.name)) for field in kind)
+    if isinstance(kind, T.ArrayType):
+        return _one_is(repeats_key, kind.elementType, value)
+    if not isinstance(kind, T.MapType):
+        return None
+    keys = F.map_keys(value)
+    twice = F.coalesce(F.size(F.array_distinct(keys)) < F.size(keys), F.lit(False))
+    return _any((twice, _one_is(repeats_key, kind.valueType, F.map_values(value))))
+
+
 _YEARS = {
     "date": ("date'0001-01-01'", "date'9999-12-31'"),
     "timestamp": ("timestamp'0001-01-01 00:00:00Z'", "timestamp'9999-12-31 23:59:59.999999Z'"),
@@ -236,20 +266,23 @@ def outside_years(kind: T.DataType, value: Column) -> Column | None:
         fields = (outside_years(field.dataType, value.getField(field.name)) for field in kind)
         return _any(fields)
     if isinstance(kind, T.ArrayType):
-        return _one_outside_years(kind.elementType, value)
+        return _one_is(outside_years, kind.elementType, value)
     if isinstance(kind, T.MapType):
-        keys = _one_outside_years(kind.keyType, F.map_keys(value))
-        return _any((keys, _one_outside_years(kind.valueType, F.map_values(value))))
+        keys = _one_is(outside_years, kind.keyType, F.map_keys(value))
+        return _any((keys, _one_is(outside_years, kind.valueType, F.map_values(value))))
     if (years := _YEARS.get(kind.simpleString())) is None:
         return None
     first, last = map(F.expr, years)
     return F.coalesce((value < first) | (value > last), F.lit(False))
 
 
-def _one_outside_years(kind: T.DataType, values: Column) -> Column | None:
-    if outside_years(kind, F.lit(None)) is None:
+def _one_is(
+    condition: Callable[[T.DataType, Column], Column | None], kind: T.DataType, values: Column
+) -> Column | None:
+    """Return whether one of the values meets a condition; None if none of this type can."""
+    if condition(kind, F.lit(None)) is None:
         return None
-    found = F.exists(values, lambda one: cast(Column, outside_years(kind, one)))
+    found = F.exists(values, lambda one: cast(Column, condition(kind, one)))
     return F.coalesce(found, F.lit(False))
 
 
