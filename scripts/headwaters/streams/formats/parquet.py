@@ -14,13 +14,12 @@ from pyspark.sql import functions as F
 
 from headwaters.platform.places import Place, RemotePath
 from headwaters.platform.sql import identifier
-from headwaters.streams.contract import Contract
 from headwaters.streams.formats.base import FileFormat, patterns
 from headwaters.streams.formats.columns import Columns, by_schema
 
 # kinds of columns that `_converted` converts
-_NANOS, _NANOS_UTC, _UUID = "nanoseconds", "nanoseconds in UTC", "UUID"
-_DIGITS_OF_UUID = "^(.{8})(.{4})(.{4})(.{4})(.{12})$"
+_NANOS, _NANOS_UTC = "nanoseconds", "nanoseconds in UTC"
+_SPLIT = "BYTE_STREAM_SPLIT"
 
 
 class Parquet(Columns, FileFormat):
@@ -37,25 +36,24 @@ class Parquet(Columns, FileFormat):
         merging = spark.read.format("parquet").options(**{**options, "mergeSchema": "true"})
         groups = _alike(files)
         with contextlib.suppress(PySparkException, Py4JJavaError):  # types differ
-            return [
-                _converted(self.contract, merging.load(patterns(same)), kinds)
-                for kinds, same in groups
-            ]
+            return [_converted(merging.load(patterns(same)), kinds) for kinds, same in groups]
         return [
-            _converted(self.contract, frame, kinds)
+            _converted(frame, kinds)
             for kinds, same in groups
             for frame in by_schema(spark, "parquet", options, same)
         ]
 
     def other_form(self, file: Place) -> str | None:
-        """Return the first column of a type that Spark does not read, or None."""
+        """Return the first column of a type or an encoding that Spark does not read, or None."""
         try:
-            schema = _footer(file).schema
+            footer = _footer(file)
         except (ArrowException, OSError):
             return None  # Spark reports the error
+        schema = footer.schema
         names = set(schema.to_arrow_schema().names)
         columns = (schema.column(number) for number in range(len(schema)))
-        return next(filter(None, (_unread(column, names) for column in columns)), None)
+        problems = filter(None, (_unread(column, names) for column in columns))
+        return next(problems, None) or _encoding_problem(footer)
 
     def damaged(self, file: Place) -> bool:
         """Return true if a file has no footer, or one with a repeated name."""
@@ -72,8 +70,8 @@ def _unread(column: parquet.ColumnSchema, names: Collection[str]) -> str | None:
     what = kind["Type"]
     if what == "Timestamp" and kind["timeUnit"] == "nanoseconds" and column.path not in names:
         return f"{column.path} has nanoseconds inside a value: write microseconds there"
-    if what == "UUID" and column.path not in names:
-        return f"{column.path} has a UUID inside a value: write it as text there"
+    if what == "UUID":
+        return f"{column.path} is a UUID, which Spark does not read: write it as text"
     if what == "Interval":
         return f"{column.path} is an interval, which Spark does not read: write it as text"
     if what == "Time":
@@ -85,21 +83,26 @@ def _unread(column: parquet.ColumnSchema, names: Collection[str]) -> str | None:
     return None
 
 
-def _converted(contract: Contract, frame: DataFrame, kinds: Mapping[str, str]) -> DataFrame:
-    """Return rows with Spark's values for columns of types that it reads as numbers or bytes.
+def _encoding_problem(footer: parquet.FileMetaData) -> str | None:
+    """Return the problem of a column with an encoding that Spark does not read, or None."""
+    for group in map(footer.row_group, range(footer.num_row_groups)):
+        for column in map(group.column, range(group.num_columns)):
+            if _SPLIT in column.encodings:
+                return (
+                    f"{column.path_in_schema} has the encoding {_SPLIT}, which Spark does not "
+                    "read: write it with PLAIN or a dictionary"
+                )
+    return None
 
-    Nanoseconds become timestamps, truncated like texts, and a UUID becomes its text, unless its
-    column is declared as `binary`.
+
+def _converted(frame: DataFrame, kinds: Mapping[str, str]) -> DataFrame:
+    """Return rows with timestamps for nanoseconds, which Spark reads as numbers.
+
+    They are truncated, like texts.
     """
-    wanted = {column.field.lower(): column.data_type for column in contract.read_columns}
     found = {}
     for name, kind in kinds.items():
         value = F.col(identifier(name))
-        if kind == _UUID:
-            if wanted.get(name.lower(), "").strip().lower() != "binary":
-                digits = F.lower(F.hex(value))
-                found[name] = F.regexp_replace(digits, _DIGITS_OF_UUID, "$1-$2-$3-$4-$5")
-            continue
         micros = F.expr(f"{identifier(name)} div 1000") - F.when(value % 1000 < 0, 1).otherwise(0)
         moment = F.timestamp_micros(micros)
         found[name] = moment if kind == _NANOS_UTC else moment.cast("timestamp_ntz")
@@ -144,10 +147,6 @@ def _columns_of(file: Place) -> dict[str, str | None]:
     for number in range(len(schema)):
         column = schema.column(number)
         kind = json.loads(column.logical_type.to_json())
-        if column.path not in found:
-            continue
-        if kind["Type"] == "UUID":
-            found[column.path] = _UUID
-        elif kind.get("timeUnit") == "nanoseconds":
+        if column.path in found and kind.get("timeUnit") == "nanoseconds":
             found[column.path] = _NANOS_UTC if kind["isAdjustedToUTC"] else _NANOS
     return found
