@@ -46,6 +46,14 @@ def patterns(files: Sequence[Place]) -> list[str]:
     return [re.sub(r"([\\\[\]{}*?])", r"\\\1", places.uri(file)) for file in files]
 
 
+def has_text(line: Column) -> Column:
+    """Return whether a line has more than blanks, tabs and a carriage return.
+
+    Other lines are empty, as for Spark's own reader of JSON. One of zero bytes is not.
+    """
+    return F.trim(line, F.lit(" \t\r")) != ""
+
+
 class Format(ABC):
     """A format, with the contract of one stream."""
 
@@ -128,7 +136,7 @@ class FileFormat(Format):
 
     def stream_files(self, reader: DataStreamReader, folder: str) -> DataFrame:
         """Return the files of a folder as a stream, or only their list if they are read by name."""
-        return reader.text(folder).where(F.trim("value") != "")
+        return reader.text(folder).where(has_text(F.col("value")))
 
     def damaged(self, file: Place) -> bool:
         """Return true if a file is damaged and a check of milliseconds can prove it."""

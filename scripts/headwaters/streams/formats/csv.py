@@ -17,7 +17,14 @@ from headwaters.platform.places import Place
 from headwaters.platform.sql import identifier
 from headwaters.streams.contract import Contract
 from headwaters.streams.formats import look, texts
-from headwaters.streams.formats.base import CORRUPT, KEPT, FileFormat, as_kept, patterns
+from headwaters.streams.formats.base import (
+    CORRUPT,
+    KEPT,
+    FileFormat,
+    as_kept,
+    has_text,
+    patterns,
+)
 from headwaters.streams.formats.problems import (
     Problem,
     malformed,
@@ -54,9 +61,13 @@ class Csv(FileFormat):
         return [self._by_column(reader.csv(patterns(files), schema=_file_schema(self.contract)))]
 
     def _by_column(self, rows: DataFrame) -> DataFrame:
-        """Return rows with the names of the columns instead of those of the header."""
+        """Return rows with the names of the columns instead of those of the header.
+
+        A line of blanks is an empty line, unless it is the one field of a row, or separators.
+        """
         names = [column.name for column in self.contract.read_columns]
-        return rows.toDF(*names, *rows.columns[len(names) :])
+        named = rows.toDF(*names, *rows.columns[len(names) :])
+        return named.where(F.coalesce(has_text(F.col(CORRUPT)), F.lit(True)))
 
     def other_form(self, file: Place) -> str | None:
         """Return the form of binary files and of text in another encoding, or None."""

@@ -18,9 +18,11 @@ from headwaters.streams.formats.base import Format
 from headwaters.streams.formats.json import (
     IS_ARRAY,
     IS_FRAMED,
+    IS_NOT_A_NUMBER,
     Json,
     as_received,
     changed_numbers,
+    has_not_a_number,
     has_unknown,
     number_within,
     unknown_keys,
@@ -122,6 +124,7 @@ class Debezium(Json):
         problems = [
             malformed(received.startswith("\0"), IS_FRAMED),
             malformed(F.ltrim(received).startswith("["), IS_ARRAY),
+            malformed(one.isNull() & has_not_a_number("_received"), IS_NOT_A_NUMBER),
             malformed(~one.eqNullSafe(1), "is not one JSON object"),
             *[(when, self._named(what)) for when, what in self.misfits()],
             *[(when, _unnamed(what)) for when, what in changed_numbers(self.contract)],

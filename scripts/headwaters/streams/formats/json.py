@@ -19,7 +19,14 @@ from headwaters.platform.places import Place
 from headwaters.platform.sql import identifier, literal
 from headwaters.streams.contract import Contract
 from headwaters.streams.formats import look, texts
-from headwaters.streams.formats.base import CORRUPT, KEPT, FileFormat, as_kept, patterns
+from headwaters.streams.formats.base import (
+    CORRUPT,
+    KEPT,
+    FileFormat,
+    as_kept,
+    has_text,
+    patterns,
+)
 from headwaters.streams.formats.documents import Layout, records
 from headwaters.streams.formats.problems import (
     NOT_UTF8,
@@ -29,6 +36,7 @@ from headwaters.streams.formats.problems import (
     no_problem,
     null,
     problem_of,
+    repeated_key,
     type_problem,
     uncast,
     undeclared,
@@ -53,6 +61,14 @@ IS_FRAMED = (
 )
 
 
+IS_NOT_A_NUMBER = (
+    "has NaN or Infinity outside of quotes, which is not JSON: send it in quotes for a float or "
+    "double, or null"
+)
+IS_MARKED = "begins with a byte order mark, which only a file may: send records without one"
+_NOT_NUMBERS = r"[:\[,]\s*[-+]?(?:NaN|INF|Infinity)\s*[,\]}]"
+
+
 class Json(FileFormat):
     """Records of JSON, from lines of files, whole files or messages."""
 
@@ -71,7 +87,7 @@ class Json(FileFormat):
             found = spark.createDataFrame(rows, "value binary, _file string", verifySchema=False)
             return [found.withColumn("value", F.col("value").cast("string"))]
         reader = spark.read.option("recursiveFileLookup", "true").options(**options)
-        return [reader.text(patterns(files)).where(F.trim("value") != "")]
+        return [reader.text(patterns(files)).where(has_text(F.col("value")))]
 
     def other_form(self, file: Place) -> str | None:
         """Return the form of a file of another layout, such as an array, or None."""
@@ -119,6 +135,8 @@ class Json(FileFormat):
             malformed(~F.is_valid_utf8(raw), NOT_UTF8),
             malformed(half, "has half of a surrogate pair, which is no character"),
             malformed(F.col("_keys").isNull() & F.ltrim(raw).startswith("["), IS_ARRAY),
+            malformed(raw.startswith("\ufeff"), IS_MARKED),
+            malformed(F.col("_keys").isNull() & has_not_a_number("_raw"), IS_NOT_A_NUMBER),
             malformed(wild, "has a number with an exponent of five digits"),
             (misread, _misread(contract, raw)),
             (F.col(CORRUPT).isNotNull(), _misfit(contract)),
@@ -126,6 +144,7 @@ class Json(FileFormat):
             malformed(_goes_on_after_the_record(), "more than one JSON object in a record"),
             (_repeats_a_key(contract), _repeated_key()),
             *_repeats_within(contract),
+            *_repeated_keys(contract),
             (F.col("_uncast").isNotNull(), F.col("_uncast")),
             *_infinite_numbers(contract),
         ]
@@ -136,7 +155,7 @@ class Json(FileFormat):
 
     def rescued(self) -> Column:
         """Return undeclared fields from a second parse, which few records need."""
-        return F.when(has_unknown(self.contract), F.expr(_unknown_fields(self.contract)))
+        return F.when(has_unknown(self.contract), _unknown_fields(self.contract))
 
     def parse_again(self, rows: DataFrame) -> DataFrame:
         """Parse rows of quarantine from their texts."""
@@ -193,7 +212,7 @@ def _by_column(contract: Contract, row: Column) -> Column:
 
 def _read_type(column: declared.DeclaredColumn) -> str:
     """Return the type to read: smallint for a tinyint, because Spark reads 200 as -56."""
-    return re.sub(r"(?i)\b(?:tinyint|byte)\b(?!\s*:)", "smallint", column.data_type)
+    return re.sub(r"\btinyint\b(?!`?:)", "smallint", column.data_type)
 
 
 @cache
@@ -215,8 +234,18 @@ def _json_columns(contract: Contract, origin: Sequence[str]) -> tuple[Column, li
         *[(read | typed)[c.name].alias(c.name) for c in contract.read_columns],
         F.coalesce(*uncast(contract, read, typed), no_problem()).alias("_uncast"),
         F.col(f"_row.{CORRUPT}").alias(CORRUPT),
-        F.json_object_keys("value").alias("_keys"),
+        _keys(contract).alias("_keys"),
     ]
+
+
+def _keys(contract: Contract) -> Column:
+    """Return the names of a record's fields; null if it is no object of JSON."""
+    keys = F.json_object_keys("value")
+    if contract.stream.options.get("allowComments") != "true":
+        return keys
+    # Spark's function has no options, and its reader of JSON accepts NaN
+    fields = F.map_keys(F.from_json("value", "map<string,string>", _json(contract)))
+    return F.coalesce(keys, F.when(~has_not_a_number("value"), fields))
 
 
 def _json(contract: Contract) -> dict[str, str]:
@@ -318,8 +347,10 @@ def _any_of(text: Column, patterns: Sequence[str]) -> Column:
     return F.coalesce(reduce(Column.__or__, found), F.lit(False)) if found else F.lit(False)
 
 
-# The fields of a JSON record as strings: a second parse, which few records need
-_FIELDS = "from_json(cast(_raw as string), 'map<string,string>')"
+def _fields(contract: Contract) -> Column:
+    """Return the fields of a JSON record as texts: a second parse, which few records need."""
+    text = F.col("_raw").cast("string")
+    return F.from_json(text, "map<string,string>", _json(contract))
 
 
 def unknown_keys(contract: Contract) -> str:
@@ -328,10 +359,11 @@ def unknown_keys(contract: Contract) -> str:
     return f"array_except(_keys, array({names}))"
 
 
-def _unknown_fields(contract: Contract) -> str:
-    """Return an expression for the undeclared fields, as JSON."""
-    unknown = unknown_keys(contract)
-    return f"to_json(map_filter({_FIELDS}, (k, v) -> array_contains({unknown}, k)))"
+def _unknown_fields(contract: Contract) -> Column:
+    """Return the undeclared fields, as JSON."""
+    unknown = F.expr(unknown_keys(contract))
+    named = F.map_filter(_fields(contract), lambda name, _: F.array_contains(unknown, name))
+    return F.to_json(named)
 
 
 def has_unknown(contract: Contract) -> Column:
@@ -359,9 +391,15 @@ def _repeats_within(contract: Contract) -> list[Problem]:
     types = (type_of(column).simpleString() for column in contract.read_columns)
     if not any("struct<" in one or "map<" in one for one in types):
         return []
-    allowed = _outside_of_texts().rlike(r"'|NaN|INF|Infinity|/\*|//|#")
+    allowed = _outside_of_texts("_raw").rlike(r"'|/\*|//|#")
     refused = F.try_parse_json("_raw").isNull() & ~allowed
     return [malformed(refused, "has an object that repeats a name")]
+
+
+def _repeated_keys(contract: Contract) -> list[Problem]:
+    """Return the problems of maps with a key twice, in records that `_repeats_within` spares."""
+    columns = contract.read_columns
+    return [one for c in columns for one in repeated_key(c, type_of(c), F.col(f"`{c.name}`"))]
 
 
 def _repeated_key() -> Column:
@@ -377,7 +415,7 @@ def _half_a_surrogate(text: Column) -> Column:
 
 def _infinite_numbers(contract: Contract) -> list[Problem]:
     """Return numbers of JSON that Spark changed to infinity."""
-    fields = F.from_json("_raw", "map<string,string>")
+    fields = _fields(contract)
     return [
         (
             _overflows(contract, column),
@@ -424,7 +462,7 @@ def changed_numbers(contract: Contract) -> list[Problem]:
                 problems += _number_as_text(contract, column, text, may)
         if "variant" in words:
             problems.append(number_within(value.isNotNull(), text, F.lit(column.name)))
-    text, there = F.expr(_unknown_fields(contract)), has_unknown(contract)
+    text, there = _unknown_fields(contract), has_unknown(contract)
     named = F.get(F.expr(unknown_keys(contract)), F.lit(0))
     return [*problems, number_within(there, text, named)]
 
@@ -524,16 +562,21 @@ def _changed_number(
     when: Column, is_lost: Callable[[Column], Column], field: Column
 ) -> tuple[Column, Column]:
     """Return the problem of the first number of a record that meets a condition."""
-    given = F.regexp_extract_all(_outside_of_texts(), F.lit(texts.CHANGEABLE), F.lit(0))
+    given = F.regexp_extract_all(_outside_of_texts("_raw"), F.lit(texts.CHANGEABLE), F.lit(0))
     lost = F.filter(given, is_lost)
     first = F.substring(F.get(lost, F.lit(0)), 1, 100)
     said = F.concat(F.lit("has the number "), first, F.lit(", which would change"))
     return when & (F.size(lost) > 0), problem_of("type", field, said)
 
 
-def _outside_of_texts() -> Column:
-    """Return the record with empty texts."""
-    return F.regexp_replace("_raw", texts.TEXT, '""')
+def _outside_of_texts(record: str) -> Column:
+    """Return a record with empty texts."""
+    return F.regexp_replace(record, texts.TEXT, '""')
+
+
+def has_not_a_number(record: str) -> Column:
+    """Return whether a record has a word that Spark reads as a number, and JSON does not have."""
+    return F.coalesce(_outside_of_texts(record).rlike(_NOT_NUMBERS), F.lit(False))
 
 
 def _as_double(number: Column) -> Column:
@@ -554,7 +597,7 @@ def _goes_on_after_the_record() -> Column:
 
 def _misfit(contract: Contract) -> Column:
     """Return why a record does not fit: its first declared field with a text but no value."""
-    fields = F.from_json("_raw", "map<string,string>")
+    fields = _fields(contract)
     texts = [F.element_at(fields, F.lit(column.field)) for column in contract.read_columns]
     unfit = misfit(contract, fields.isNotNull(), texts, "is not a JSON object")
     within = problem_of("type", null(), F.lit("a value in an object or array has another type"))
