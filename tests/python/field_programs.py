@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import struct
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -68,15 +70,41 @@ def one(kind: pa.DataType, *values: Any, **how: Any) -> Write:
     return arrow(pa.table({"id": ids, "v": pa.array(values, kind)}), **how)
 
 
+def number(value: int) -> bytes:
+    """Return a whole number as Avro writes it."""
+    rest, found = (value << 1) ^ (value >> 63), bytearray()
+    while rest > 127:
+        found.append(rest & 127 | 128)
+        rest >>= 7
+    return bytes([*found, rest])
+
+
+def text(value: str) -> bytes:
+    """Return a text as Avro writes it."""
+    return number(len(value.encode())) + value.encode()
+
+
+def avro(kind: Any, *written: bytes) -> Write:
+    """Write a file of Avro of the columns `id` and `v`, whose values are given as bytes."""
+    fields = [{"name": "id", "type": "int"}, {"name": "v", "type": kind}]
+    schema = json.dumps({"type": "record", "name": "row", "fields": fields})
+    rows = b"".join(number(i) + value for i, value in enumerate(written, 1))
+    head = b"Obj\x01" + number(1) + text("avro.schema") + text(schema) + number(0)
+    block = number(len(written)) + number(len(rows)) + rows
+    return lambda path: path.write_bytes(head + b"-" * 16 + block + b"-" * 16)
+
+
 def file(write: Write, rows: Any, *refused: str, **more: Any) -> dict[str, Any]:
     return {"write": write, "rows": rows, "refused": list(refused), **more}
 
 
-def values(data_type: str, name: str, **files: dict[str, Any]) -> dict[str, Any]:
+def values(
+    data_type: str, name: str, form: str = "parquet", **files: dict[str, Any]
+) -> dict[str, Any]:
     return {
-        "stream": f"parquet_{name}",
+        "stream": f"{form}_{name}",
         "columns": {"id": "int", "v": data_type},
-        "declared": {"format": "parquet"},
+        "declared": {"format": form},
         "select": "id, v, _rescued",
         "files": {title.replace("_", " "): case for title, case in files.items()},
     }
@@ -199,7 +227,9 @@ PROGRAMS: list[dict[str, Any]] = [
             ),
             "DuckDB": file(duck("format parquet"), ROWS),
             "DuckDB, version 2 of the format": file(
-                duck("format parquet, parquet_version v2"), ROWS
+                duck("format parquet, parquet_version v2"),
+                [],
+                "ratio has the encoding BYTE_STREAM_SPLIT, which Spark does not read: write it",
             ),
             "DuckDB, zstd": file(duck("format parquet, compression zstd"), ROWS),
             "DuckDB, lz4": file(duck("format parquet, compression lz4_raw"), ROWS),
@@ -218,10 +248,14 @@ PROGRAMS: list[dict[str, Any]] = [
                     column_encoding={
                         "id": "DELTA_BINARY_PACKED",
                         "name": "DELTA_BYTE_ARRAY",
-                        "ratio": "BYTE_STREAM_SPLIT",
                     },
                 ),
                 ROWS,
+            ),
+            "Arrow, bytes of numbers apart": file(
+                arrow(use_dictionary=False, column_encoding={"ratio": "BYTE_STREAM_SPLIT"}),
+                [],
+                "ratio has the encoding BYTE_STREAM_SPLIT, which Spark does not read: write it",
             ),
             "Arrow, lengths of texts apart": file(
                 arrow(use_dictionary=False, column_encoding={"name": "DELTA_LENGTH_BYTE_ARRAY"}),
@@ -302,14 +336,24 @@ PROGRAMS: list[dict[str, Any]] = [
         ),
         texts=file(
             one(pa.string(), "5", " 5", "x", "1.0"),
-            v(5),
-            "' 5' is not a bigint",
+            v(5, 5),
             "'x' is not a bigint",
             "'1.0' is not a bigint",
         ),
         booleans=file(one(pa.bool_(), True), [], "'true' is not a bigint"),
         moments=file(
             one(pa.timestamp("us"), AT), [], "'2026-02-03 04:05:06.123456' is not a bigint"
+        ),
+        whole_moments=file(
+            one(pa.timestamp("us", "UTC"), datetime(1970, 1, 1, 0, 0, 5, tzinfo=UTC)),
+            [],
+            "'1970-01-01 00:00:05' is not a bigint",
+        ),
+        bytes=file(one(pa.binary(), b"5"), [], "'0x35' is not a bigint"),
+        doubles_at_its_end=file(
+            one(pa.float64(), 2.0**62, 2.0**63, -(2.0**63)),
+            [[1, 2**62, None], [3, -(2**63), None]],
+            "'9.223372036854776E18' is not a bigint",
         ),
         durations=file(one(pa.duration("us"), timedelta(seconds=1)), v(1_000_000)),
         hugeint_of_duckdb=file(
@@ -347,22 +391,18 @@ PROGRAMS: list[dict[str, Any]] = [
                 "format parquet",
                 "select 1::int as id, '00000000-0000-0000-0000-0000000000ff'::uuid as v",
             ),
-            v("00000000-0000-0000-0000-0000000000ff"),
+            [],
+            "v is a UUID, which Spark does not read: write it as text; land it again under",
         ),
-        uuid_whose_bytes_are_text=file(
-            duck(
-                "format parquet",
-                "select 1::int as id, '20202020-4120-2020-2020-202020202020'::uuid as v",
-            ),
-            v("20202020-4120-2020-2020-202020202020"),
+        uuid_that_is_not_declared=file(
+            duck("format parquet", "select 1::int as id, 'a' as v, uuid() as more"),
+            [],
+            "more is a UUID, which Spark does not read: write it as text",
         ),
         uuids_within=file(
-            duck(
-                "format parquet",
-                "select 1::int as id, ['00000000-0000-0000-0000-000000000001'::uuid] as v",
-            ),
+            duck("format parquet", "select 1::int as id, [uuid()] as v"),
             [],
-            "v.list.element has a UUID inside a value: write it as text there",
+            "v.list.element is a UUID, which Spark does not read: write it as text",
         ),
         interval_of_DuckDB=file(
             duck("format parquet", "select 1::int as id, interval 1 day as v"),
@@ -371,6 +411,7 @@ PROGRAMS: list[dict[str, Any]] = [
         ),
         whole_numbers=file(one(pa.int64(), 5), v("5")),
         doubles=file(one(pa.float64(), 1.5), v("1.5")),
+        booleans=file(one(pa.bool_(), True), v("true")),
         null_alone=file(one(pa.null(), None), v(None)),
     ),
     values(
@@ -407,17 +448,25 @@ PROGRAMS: list[dict[str, Any]] = [
             "'1.0E300' is not a decimal",
             "'NaN' is not a decimal",
         ),
+        doubles_with_more_digits=file(
+            one(pa.float64(), 19.99, 0.1 + 0.2),
+            v("19.99"),
+            "'0.30000000000000004' is not a decimal",
+        ),
+        booleans=file(one(pa.bool_(), True), [], "'true' is not a decimal(20, 2)"),
         uint64_of_Polars=file(
             lambda path: pl.DataFrame(
                 {"id": [1], "v": [2**63]}, schema={"id": pl.Int32, "v": pl.UInt64}
             ).write_parquet(path),
-            v("9223372036854775808.00"),
+            [],
+            "'9223372036854775808' is not a decimal(20, 2)",
         ),
         int128_of_Polars=file(
             lambda path: pl.DataFrame(
                 {"id": [1], "v": [5]}, schema={"id": pl.Int32, "v": pl.Int128}
             ).write_parquet(path),
-            v("5.00"),
+            [],
+            f"'0x05{'00' * 15}' is not a decimal(20, 2)",
         ),
     ),
     values(
@@ -430,11 +479,82 @@ PROGRAMS: list[dict[str, Any]] = [
         floats=file(one(pa.float32(), 0.5, 0.1), v(0.5, 0.10000000149011612)),
         half_floats=file(one(pa.float16(), 0.5), [], "v is a float of 16 bits"),
         whole_numbers=file(
-            one(pa.int64(), 2**53 + 1, 5), [[2, 5.0, None]], "'9007199254740993' is not a double"
+            one(pa.int64(), 2**53 + 1, 5, 2**63 - 1, -(2**63), 2**60),
+            [[2, 5.0, None], [4, -(2.0**63), None], [5, 2.0**60, None]],
+            "'9007199254740993' is not a double",
+            "'9223372036854775807' is not a double",
+        ),
+        decimals=file(
+            one(pa.decimal128(20, 2), Decimal("0.10"), Decimal("123456789012345678.91")),
+            v(0.1),
+            "'123456789012345678.91' is not a double",
+        ),
+        booleans=file(one(pa.bool_(), True), [], "'true' is not a double"),
+        moments=file(one(pa.timestamp("us", "UTC"), 0), [], "'1970-01-01 00:00:00' is not a dou"),
+    ),
+    values(
+        "real",
+        "floats",
+        doubles=file(
+            one(pa.float64(), 0.5, 0.1, float("nan"), 1e300),
+            [[1, 0.5, None], [3, float("nan"), None]],
+            "'0.1' is not a float",
+            "'1.0E300' is not a float",
+        ),
+        whole_numbers=file(
+            one(pa.int32(), 2**24, 2**24 + 1), v(2.0**24), "'16777217' is not a float"
         ),
     ),
     values(
-        "timestamp",
+        "integer",
+        "aliases",
+        doubles=file(one(pa.float64(), 1.0, 1.5), v(1), "'1.5' is not an int"),
+        floats=file(one(pa.float32(), 2.0**31), [], "'2.14748365E9' is not an int"),
+        larger_numbers=file(one(pa.int64(), 7, 2**40), v(7), "'1099511627776' is not an int"),
+        texts=file(one(pa.string(), "7", "1.5"), v(7), "'1.5' is not an int"),
+        booleans=file(one(pa.bool_(), True), [], "'true' is not an int"),
+    ),
+    values(
+        "boolean",
+        "truth",
+        whole_numbers=file(one(pa.int64(), 1), [], "'1' is not a boolean"),
+        doubles=file(one(pa.float64(), 0.0), [], "'0.0' is not a boolean"),
+        texts=file(one(pa.string(), "true", "x"), v(True), "'x' is not a boolean"),
+    ),
+    values(
+        "date",
+        "days",
+        moments=file(
+            one(
+                pa.timestamp("us", "UTC"), datetime(2026, 2, 3, tzinfo=UTC), AT.replace(tzinfo=UTC)
+            ),
+            v("2026-02-03"),
+            "'2026-02-03 04:05:06.123456' is not a date",
+        ),
+        whole_numbers=file(one(pa.int32(), 20487), [], "'20487' is not a date"),
+        booleans=file(one(pa.bool_(), True), [], "'true' is not a date"),
+    ),
+    values(
+        "struct<byte: byte, at: timestamp_ltz, more: array<long>>",
+        "aliases_within",
+        of_Arrow=file(
+            one(
+                pa.struct(
+                    [("byte", pa.int64()), ("at", pa.string()), ("more", pa.list_(pa.bool_()))]
+                ),
+                {"byte": 5, "at": "2026-02-03"},
+                {"byte": 200},
+                {"at": "12:00"},
+                {"more": [True]},
+            ),
+            v({"byte": 5, "at": "2026-02-03 00:00:00", "more": None}),
+            "'{200, null, null}' is not a struct<byte: tinyint",
+            "'{null, 12:00, null}' is not a struct<byte: tinyint",
+            "'{null, null, [true]}' is not a struct<byte: tinyint",
+        ),
+    ),
+    values(
+        "timestamp_ltz",
         "moments",
         with_a_zone=file(
             one(pa.timestamp("us", "Europe/Berlin"), AT.replace(tzinfo=UTC)), v(str(AT))
@@ -485,6 +605,12 @@ PROGRAMS: list[dict[str, Any]] = [
             "'12:00' is not a timestamp",
         ),
         whole_numbers=file(one(pa.int64(), 1770091506), [], "'1770091506' is not a timestamp"),
+        doubles=file(one(pa.float64(), 1.5), [], "'1.5' is not a timestamp"),
+        decimals=file(
+            one(pa.decimal128(20, 6), Decimal("1.5")), [], "'1.500000' is not a timestamp"
+        ),
+        booleans=file(one(pa.bool_(), True), [], "'true' is not a timestamp"),
+        days=file(one(pa.date32(), DAY), v("2026-02-03 00:00:00")),
     ),
     values(
         "array<int>",
@@ -552,6 +678,61 @@ PROGRAMS: list[dict[str, Any]] = [
         with_a_key_twice=file(
             one(pa.map_(pa.string(), pa.int32()), [("a", 1), ("a", 2)]), [], "has a key twice"
         ),
+    ),
+    values(
+        "map<string, struct<codes: array<map<string, int>>>>",
+        "maps_within",
+        with_a_key_twice=file(
+            one(
+                pa.map_(
+                    pa.string(),
+                    pa.struct([("codes", pa.list_(pa.map_(pa.string(), pa.int32())))]),
+                ),
+                [("a", {"codes": [[("b", 1), ("c", 1)], None]})],
+                [("a", {"codes": [[("b", 1), ("b", 1)]]})],
+                [("a", None), ("a", None)],
+            ),
+            v({"a": {"codes": [{"b": 1, "c": 1}, None]}}),
+            "has a key twice in a map",
+            "has a key twice in a map",
+        ),
+    ),
+    values(
+        "map<string, long>",
+        "maps",
+        "avro",
+        of_avro=file(
+            avro(
+                {"type": "map", "values": "int"},
+                number(2) + text("a") + number(1) + text("b") + number(2) + number(0),
+                number(2) + text("a") + number(1) + text("a") + number(2) + number(0),
+                number(0),
+            ),
+            v({"a": 1, "b": 2}, {"a": 2}, {}),  # Avro's own library takes the last value
+        ),
+    ),
+    values(
+        "integer",
+        "aliases",
+        "avro",
+        doubles=file(
+            avro("double", struct.pack("<d", 1.0), struct.pack("<d", 1.5)),
+            v(1),
+            "'1.5' is not an int",
+        ),
+        booleans=file(avro("boolean", b"\x01"), [], "'true' is not an int"),
+        larger_numbers=file(avro("long", number(-7), number(2**40)), v(-7), "'1099511627776' is"),
+    ),
+    values(
+        "timestamp",
+        "moments",
+        "avro",
+        milliseconds=file(
+            avro({"type": "long", "logicalType": "timestamp-millis"}, number(1770091506789)),
+            v("2026-02-03 04:05:06.789000"),
+        ),
+        whole_numbers=file(avro("long", number(1770091506)), [], "'1770091506' is not a timest"),
+        floats=file(avro("float", struct.pack("<f", 1.5)), [], "'1.5' is not a timestamp"),
     ),
     {
         "stream": "avro_of_polars",

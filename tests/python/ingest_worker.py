@@ -23,6 +23,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from pyspark.sql.types import TimestampType
+
 from headwaters.platform.checkpoint import Checkpoint
 from headwaters.platform.errors import CodedError, UserError, WorkError
 from headwaters.platform.project import Project
@@ -164,7 +166,13 @@ def kill_at(point: str, batch: int, after: float | None) -> None:
         threading.Timer(after, die).start()
 
 
+def in_utc(_: TimestampType, micros: int | None) -> datetime | None:
+    """Return a moment of Spark's; Python's own function cannot return the first day of year 1."""
+    return None if micros is None else datetime(1970, 1, 1) + timedelta(microseconds=micros)
+
+
 def main() -> None:
+    mock.patch.object(TimestampType, "fromInternal", in_utc).start()
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     os.chdir(ROOT)

@@ -117,6 +117,7 @@ class Ingester:
         path = self.lake / "warehouse" / "bronze.db" / table
         ordered = order or columns
         rows = self.ask(sql=f"select {columns} from delta.`{path}` order by {ordered}")
+        assert isinstance(rows, list), rows
         return [list(row.values()) for row in rows]
 
     def quarantine(self, stream: str = "orders") -> list[list[Any]]:
