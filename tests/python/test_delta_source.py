@@ -272,8 +272,8 @@ def test_a_table_that_is_replaced_or_restored_by_a_statement_is_told(ingester: I
     assert second.startswith("changes  1 rows")
     found = ingester.rows("changes", "_source_version, _source_change, id")
     assert found == [[2, "insert", 1], [2, "insert", 2], [3, "delete", 2]]
-    sql(ingester, f"create or replace table {{shop}} (id int) using delta {feed}")
-    sql(ingester, "insert into {shop} values (9)")
+    # without a query, Delta commits nothing for a table of a path that has the same columns
+    sql(ingester, f"create or replace table {{shop}} using delta {feed} as select 9 as id")
     printed = ingester.run(changes)
     found = ingester.rows("changes", "_source_version, _source_change, id")[3:]
-    assert found == [[4, "delete", 1], [5, "insert", 9]], printed
+    assert found == [[4, "delete", 1], [4, "insert", 9]], printed
