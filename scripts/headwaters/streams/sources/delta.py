@@ -124,12 +124,17 @@ class Delta(Source):
             self._keep_versions()
 
     def _check_versions(self) -> None:
-        """Raise SourceReplaced if a commit that was read is another one now, or is gone."""
+        """Raise SourceReplaced if a commit that was read is another one now, or is gone.
+
+        `create or replace table` keeps the commits and gives the table a new identity, for which
+        Delta ends a stream.
+        """
         read = self._first_after(self.stream.checkpoint.committed) - 1
         commits, known = commit_files(self.stream.path), self._known_versions()
         newest = max((version for version in known if version in commits), default=None)
         lost = max(commits, default=-1) < max([read, *known])
-        if lost or (newest is not None and _identity(commits[newest]) != known[newest]):
+        differs = newest is not None and _identity(commits[newest]) != known[newest]
+        if lost or differs or self._is_replaced():
             name = self.stream.contract.name
             raise SourceReplaced(
                 "HW_SOURCE_RECREATED",
@@ -138,6 +143,11 @@ class Delta(Source):
                 f"{name} --from recreated, which reads it after the last version that both have, "
                 "or a new table from its beginning",
             )
+
+    def _is_replaced(self) -> bool:
+        """Return whether the table has another identity than the one that was read."""
+        read = self.stream.checkpoint.versions().get("table")
+        return read is not None and read != table_id(self.stream.path)
 
     def _first_after(self, batch: int) -> int:
         """Return the version after those that were read as a whole by the end of a batch."""
