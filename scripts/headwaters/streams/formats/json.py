@@ -52,6 +52,7 @@ from headwaters.streams.formats.values import (
     numbers_within,
     type_named,
     type_of,
+    with_fields,
 )
 
 IS_ARRAY = "is a JSON array, and not one object: send one object a record"
@@ -448,23 +449,33 @@ def changed_numbers(contract: Contract) -> list[Problem]:
             problems += [(may & ~F.regexp_like(raw, there), problem), (zero & once, problem)]
             text = F.to_json(F.struct(value.alias("value")))
             problems += _number_as_text(contract, column, text, (may | zero) & ~once)
-        words = set(re.findall(r"\w+", column.data_type.lower()))
-        if words.isdisjoint({"string", "variant"}):
-            continue
-        text = value if kind == "string" else F.to_json(F.struct(value.alias("value")))
-        if "string" in words:
+        inside = value if kind == "string" else _parts_as_json(column, T.StringType())
+        if inside is not None:
             # `{` sorts after letters, and `[` before lower-case ones
-            nested = text.startswith("{") | text.startswith("[")
-            problems.append(number_within(nested, text, F.lit(column.name)))
+            nested = inside.startswith("{") | inside.startswith("[")
+            problems.append(number_within(nested, inside, F.lit(column.name)))
             if kind != "string":
-                zero = F.contains(text, F.lit('"0"')) & raw.rlike(r"[:\[,]\s*-0\s*[,}\]]")
-                may = text.rlike(f'"(?:{texts.NUMBER}|-?Infinity)"') | zero
-                problems += _number_as_text(contract, column, text, may)
-        if "variant" in words:
-            problems.append(number_within(value.isNotNull(), text, F.lit(column.name)))
+                zero = F.contains(inside, F.lit('"0"')) & raw.rlike(r"[:\[,]\s*-0\s*[,}\]]")
+                may = inside.rlike(f'"(?:{texts.NUMBER}|-?Infinity)"') | zero
+                problems += _number_as_text(contract, column, inside, may)
+        variants = _parts_as_json(column, T.VariantType())
+        if variants is not None:
+            problems.append(number_within(value.isNotNull(), variants, F.lit(column.name)))
     text, there = _unknown_fields(contract), has_unknown(contract)
     named = F.get(F.expr(unknown_keys(contract)), F.lit(0))
     return [*problems, number_within(there, text, named)]
+
+
+def _parts_as_json(column: declared.DeclaredColumn, leaf: T.DataType) -> Column | None:
+    """Return the parts of a value that are of a type, as JSON; None if it has none.
+
+    A number beside them is in a column of numbers, where it is the nearest one of its type.
+    """
+    kind = type_of(column)
+    if (parts := _parts(kind, leaf, leaf)) is None:
+        return None
+    value = with_fields(F.col(f"`{column.name}`"), kind, parts)
+    return F.to_json(F.struct(value.alias("value")))
 
 
 def _overflows(contract: Contract, column: declared.DeclaredColumn) -> Column:
@@ -524,7 +535,7 @@ def _number_as_text(
     whether a number is where text is declared. The number 1.5 there and 1.50 elsewhere are not told
     apart: such a record has the problem, too.
     """
-    if (kind := _texts_as_variants(type_of(column))) is None:
+    if (kind := _parts(type_of(column), T.StringType(), T.VariantType())) is None:
         return []
     fields = [T.StructField(column.field, kind), T.StructField(CORRUPT, T.StringType())]
     raw = F.col("_raw").cast("string")  # in a lambda, Spark finds the bytes of this name
@@ -543,19 +554,22 @@ def _number_as_text(
     return [_changed_number(may, is_lost, F.lit(column.name))]
 
 
-def _texts_as_variants(kind: T.DataType) -> T.DataType | None:
-    """Return a type with variants for its texts, without its other values; None if it has none."""
+def _parts(kind: T.DataType, leaf: T.DataType, becomes: T.DataType) -> T.DataType | None:
+    """Return a type without values of other types than `leaf`, which becomes another type.
+
+    None if it has no such value.
+    """
     if isinstance(kind, T.StructType):
-        parts = [(field.name, _texts_as_variants(field.dataType)) for field in kind]
+        parts = [(field.name, _parts(field.dataType, leaf, becomes)) for field in kind]
         fields = [T.StructField(name, part) for name, part in parts if part is not None]
         return T.StructType(fields) if fields else None
     if isinstance(kind, T.ArrayType):
-        element = _texts_as_variants(kind.elementType)
+        element = _parts(kind.elementType, leaf, becomes)
         return None if element is None else T.ArrayType(element)
     if isinstance(kind, T.MapType):
-        value = _texts_as_variants(kind.valueType)
+        value = _parts(kind.valueType, leaf, becomes)
         return None if value is None else T.MapType(kind.keyType, value)
-    return T.VariantType() if isinstance(kind, T.StringType) else None
+    return becomes if isinstance(kind, type(leaf)) else None
 
 
 def _changed_number(

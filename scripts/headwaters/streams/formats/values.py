@@ -300,6 +300,11 @@ def by_name(
     return _fields_by_name(value, given, type_of(column), whole)
 
 
+def with_fields(value: Column, given: T.DataType, wanted: T.DataType) -> Column:
+    """Return a value of nested type whose structs have the fields of another type."""
+    return _fields_by_name(value, given, wanted, whole=True)
+
+
 def _fields_by_name(value: Column, given: T.DataType, wanted: T.DataType, whole: bool) -> Column:
     """Return the declared fields, or only the present ones under declared names unless `whole`."""
     if isinstance(given, T.StructType) and isinstance(wanted, T.StructType):
