@@ -40,7 +40,7 @@ def data_type_problem(text: str, keys_are_texts: bool = False) -> str | None:
 def in_one_spelling(text: str) -> str:
     """Return a type with Spark's first name for each type in it: `bigint` for `LONG`.
 
-    All other code knows these names alone. A wrong type stays as it is: `data_type_problem` has
+    All other code knows these names alone. A wrong type is unchanged: `data_type_problem` has
     the reason.
     """
     try:

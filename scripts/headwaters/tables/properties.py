@@ -78,7 +78,7 @@ def _is_maintained(config: Config) -> bool:
     """Return true if a strategy that follows changes maintains the table of a model."""
     is_delta = config.get("file_format") in (None, "", "delta")
     is_incremental = config.get("materialized") == "incremental" and is_delta
-    # the settings of a run name the derived strategy in place of `auto`
+    # the settings of a run have the derived strategy instead of `auto`
     is_following = config.get("incremental_strategy") in FOLLOWING or "derivation" in config
     return is_incremental and is_following
 

@@ -240,7 +240,7 @@ def _json_columns(contract: Contract, origin: Sequence[str]) -> tuple[Column, li
 
 
 def _keys(contract: Contract) -> Column:
-    """Return the names of a record's fields; null if it is no object of JSON."""
+    """Return the names of a record's fields; null unless it is a JSON object."""
     keys = F.json_object_keys("value")
     if contract.stream.options.get("allowComments") != "true":
         return keys
@@ -469,7 +469,7 @@ def changed_numbers(contract: Contract) -> list[Problem]:
 def _parts_as_json(column: declared.DeclaredColumn, leaf: T.DataType) -> Column | None:
     """Return the parts of a value that are of a type, as JSON; None if it has none.
 
-    A number beside them is in a column of numbers, where it is the nearest one of its type.
+    Other parts are numbers of a numeric column, which hold the nearest value of their type.
     """
     kind = type_of(column)
     if (parts := _parts(kind, leaf, leaf)) is None:

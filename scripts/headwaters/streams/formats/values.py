@@ -60,8 +60,8 @@ def _has_parts(kind: T.DataType) -> bool:
     return isinstance(kind, T.StructType | T.ArrayType | T.MapType)
 
 
-# A value becomes one of its own family alone: Spark makes the number 1 of true, and the moment one
-# second after 1970 of 1.
+# A value is converted within its family only. Spark would convert true to the number 1, and 1 to
+# the first second of 1970.
 _FAMILIES = {
     **dict.fromkeys(("tinyint", "smallint", "int", "bigint", "float", "decimal"), "number"),
     **dict.fromkeys(("date", "timestamp", "timestamp_ntz"), "moment"),

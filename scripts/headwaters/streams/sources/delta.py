@@ -126,8 +126,8 @@ class Delta(Source):
     def _check_versions(self) -> None:
         """Raise SourceReplaced if a commit that was read is another one now, or is gone.
 
-        `create or replace table` keeps the commits and gives the table a new identity, for which
-        Delta ends a stream.
+        `create or replace table` keeps the commits and gives the table a new identity. Delta then
+        ends a stream.
         """
         read = self._first_after(self.stream.checkpoint.committed) - 1
         commits, known = commit_files(self.stream.path), self._known_versions()
