@@ -279,7 +279,8 @@ FORMS: dict[str, list[SqlForm]] = {
         SqlForm(
             "`sum`, `count`, `min`, `max` of all rows",
             "hidden tables",
-            "A hidden table keeps the totals of parts.",
+            "A hidden table keeps the totals of parts: by a `date` column, or by a declared key of "
+            "several columns without its last one. Without such columns the table is replaced.",
             "select sum(amount) as s, count(*) as n from orders",
         ),
         SqlForm(
