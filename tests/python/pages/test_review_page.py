@@ -71,7 +71,10 @@ def test_the_page_is_silent_and_as_wide_as_its_window(
     with watched(browser, written(tmp_path, render(usual())), width, scheme) as found:
         page = found.page
         assert found.silent
-        assert page.title() == "breaks the contract of gold.account_daily_spend · headwaters review"
+        assert page.title() == (
+            "breaks the contract of gold.account_daily_spend: amount_eur is decimal(38,2), and the "
+            "contract says decimal(38,6) · headwaters review"
+        )
         check_fit(page, width, scheme)
         # failures are open, the rest is folded
         assert page.locator("details[open] summary b").all_inner_texts() == [
