@@ -274,6 +274,16 @@ def has_feed(session: Session, source: str, commit: Mapping[str, Any]) -> bool:
     return str(properties.get(FEED, "false")).lower() == "true"
 
 
+def describe_inputs(
+    session: Session, inputs: Sequence[Spec], commits: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """Add the columns of each input at its commit, and whether it has a change data feed."""
+    for spec in inputs:
+        commit = commits[spec["source"]]
+        spec["has_feed"] = has_feed(session, spec["source"], commit)
+        spec["columns"] = session.columns_at(spec["source"], commit)
+
+
 def check_input_columns(model: Model, inputs: Sequence[Spec]) -> None:
     """Refuse inputs of signed() and images() that already have the column which the macro adds."""
     for spec in inputs:

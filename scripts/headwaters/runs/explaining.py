@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headwaters.analysis import prepared
-from headwaters.runs.checks import has_feed
+from headwaters.runs.checks import describe_inputs
 from headwaters.runs.decisions import of_refresh
 from headwaters.runs.foreign_tables import loss_of
 from headwaters.runs.inputs import Spec, inputs_of, marked, with_inputs
@@ -75,10 +75,7 @@ def _declaration_lines(model: Model) -> list[str]:
     texts = {spec["text"]: marked(plain | {"source": spec["source"]}) for spec in given}
     sql = prepared(with_inputs(model.code, texts))
     inputs = inputs_of(sql)
-    for spec in inputs:
-        commit = pinned[spec["source"]]
-        spec["has_feed"] = has_feed(session, spec["source"], commit)
-        spec["columns"] = session.columns_at(spec["source"], commit)
+    describe_inputs(session, inputs, pinned)
     functions = session.fingerprint(sql)["functions"]
     config = session.run_config(model.node)
     declared = helpful_declaration(sql, inputs, config, session.graph, functions)

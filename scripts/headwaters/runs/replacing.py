@@ -111,7 +111,7 @@ def properties_of_replacement(
 
 
 def _columns_of_inputs(model: Model, plan: Plan) -> dict[str, str]:
-    """Return a digest of the columns of each input that a run follows, at its version."""
+    """Return a digest of the columns of each input at its version; none for one without."""
     noted = dict(plan.columns) if plan.same_sql else {}
     for spec in plan.inputs:
         source = spec["source"]

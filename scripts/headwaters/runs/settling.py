@@ -28,7 +28,7 @@ from headwaters.platform.problems import Problem
 from headwaters.runs.checks import (
     Unproven,
     declared_tables,
-    has_feed,
+    describe_inputs,
     raise_reads_itself,
     raise_undeclared,
 )
@@ -125,7 +125,6 @@ def _neutral_sql(
         elif declared["unique_id"] == node["unique_id"]:
             raise_reads_itself(where)
         replacements[source] = neutral_input(_as_declared(source, declared))
-
     return _without_shifts(with_relations(code, replacements))
 
 
@@ -175,10 +174,7 @@ def _derivation(
     # importing the parser takes an eighth of a second, and most runs derive nothing
     from headwaters.analysis import derivation
 
-    for spec in inputs:
-        source = spec["source"]
-        spec["has_feed"] = has_feed(session, source, versions[source])
-        spec["columns"] = session.columns_at(source, versions[source])
+    describe_inputs(session, inputs, versions)
     derived = derivation(sql, inputs, config, graph, functions, neutral)
     if isinstance(derived, dict) and derived["stages"] and not _may_be_kept(session, derived):
         whole = {**config, "is_whole": True}

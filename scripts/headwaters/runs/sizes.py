@@ -5,14 +5,14 @@ A table notes its size, so that a later run and the runs of its inputs need not 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from headwaters.platform.nodes import table_name
 from headwaters.runs import change_set_cache
 from headwaters.runs.decisions import Size, limit_of_whole, may_be_whole
-from headwaters.runs.inputs import Spec, input_sql
+from headwaters.runs.inputs import Spec, input_sql, is_pinned
 from headwaters.runs.model import Model
 from headwaters.runs.plan import Plan
 from headwaters.runs.session import Session
@@ -61,9 +61,9 @@ def size_to_note(model: Model, plan: Plan) -> Size | None:
     """Return the size that a replacement notes. Its own commit has the rows of the table.
 
     Run a statement if neither the logs nor earlier models of the invocation tell. The result is
-    None if no run will compute the table in full for its size.
+    None for a sample, and if no run will compute the table in full for its size.
     """
-    if plan.size or not limit_of(model, plan):
+    if plan.size or not is_pinned(plan.inputs) or not limit_of(model, plan):
         return plan.size
     return Size(_counted(model.session, {spec["source"]: spec for spec in plan.inputs}), 0)
 
@@ -117,12 +117,10 @@ def _size_by_logs(session: Session, node: Mapping[str, Any]) -> Size | None:
     """
     nodes, sources = session.graph["nodes"], session.graph["sources"]
     inputs = [nodes.get(name) or sources.get(name) for name in node["depends_on"]["nodes"]]
-    return _sized(session, table_name(node), map(table_name, inputs)) if all(inputs) else None
-
-
-def _sized(session: Session, table: str, inputs: Iterable[str]) -> Size | None:
-    rows, counts = session.rows_by_log(table), {}
-    for source in inputs:
+    if not all(inputs):
+        return None
+    rows, counts = session.rows_by_log(table_name(node)), dict[str, int]()
+    for source in map(table_name, inputs):
         count = session.rows_by_log(source)
         if count is None:
             return None

@@ -227,9 +227,11 @@ class HeadwatersAdapter(SparkAdapter):
         self._described: dict[tuple[str, str], dict[str, list[str]]] = {}
         # The columns of tables at commits, by invocation.
         self._columns: dict[tuple[str, str, int, int], list[Any]] = {}
-        # The properties of tables that other models follow, by invocation.
+        # The properties of tables at commits or later, by invocation.
         self._properties: dict[tuple[str, str, int, int], dict[str, str]] = {}
+        # The rows of tables at commits, by invocation.
         self._row_counts: dict[str, dict[tuple[object, ...], int]] = {}
+        # The properties of tables that other models follow, by invocation.
         self._noted: dict[tuple[str, str, str], dict[str, str] | None] = {}
         # The rows of small tables, by invocation.
         self._rows_by_log: dict[tuple[str, str], int | None] = {}
