@@ -64,6 +64,15 @@ _ready = multiprocessing.get_context("forkserver")
 _ready.set_forkserver_preload(["prepared"])
 
 
+def printed(arguments: Sequence[str], cwd: Path, variables: Mapping[str, str]) -> str:
+    """Run a command in a separate process, and return what it prints. Fail the test if it fails."""
+    done = subprocess.run(
+        arguments, cwd=cwd, env=variables, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
 def run_command(
     program: Literal["dbt", "headwaters"],
     arguments: Sequence[str],

@@ -8,13 +8,12 @@ in the project's folder, since a test has no network: `util` is written as dbt_u
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import environment
+from processes import environment, printed
 
 PROFILE = """
 shop:
@@ -215,18 +214,14 @@ def shop(tmp_path: Path) -> Path:
 def run(folder: Path, *command: str) -> str:
     """Run a command in the project, as its user does."""
     variables = {**environment(folder / "lake"), "DBT_PROFILES_DIR": str(folder)}
-    done = subprocess.run(
-        command, cwd=folder, env=variables, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return printed(command, folder, variables)
 
 
 def built(folder: Path, queries: list[str], *arguments: str) -> Any:
     """Run dbt, and return the statuses of its nodes, the warnings, and the rows of queries."""
     texts = json.dumps(["build", *DAYS, *arguments]), json.dumps(queries)
-    printed = run(folder, sys.executable, "-c", RUN, *texts)
-    [found] = [line for line in printed.splitlines() if line.startswith("found: ")]
+    lines = run(folder, sys.executable, "-c", RUN, *texts).splitlines()
+    [found] = [line for line in lines if line.startswith("found: ")]
     return json.loads(found.removeprefix("found: "))
 
 

@@ -6,12 +6,11 @@ Spark reads such names in quotes alone.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from processes import environment
+from processes import environment, printed
 
 PROFILE = """
 words:
@@ -65,21 +64,12 @@ def run(folder: Path, *command: str) -> str:
     variables = {**environment(folder / "lake"), "DBT_PROFILES_DIR": str(folder)}
     variables.pop("DBT_TARGET_PATH")  # commands look for dbt's files in the project
     module = {"dbt": "dbt.cli.main", "headwaters": "headwaters.cli"}[command[0]]
-    done = subprocess.run(
-        [sys.executable, "-m", module, *command[1:]],
-        cwd=folder,
-        env=variables,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return printed([sys.executable, "-m", module, *command[1:]], folder, variables)
 
 
 def rows(folder: Path, sql: str) -> list[dict[str, object]]:
-    printed = run(folder, "headwaters", "sql", sql, "--format", "json")
-    return [json.loads(line) for line in printed.splitlines()]
+    lines = run(folder, "headwaters", "sql", sql, "--format", "json").splitlines()
+    return [json.loads(line) for line in lines]
 
 
 @pytest.mark.slow

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from processes import QUICK_JAVA, ROOT, environment
+from processes import QUICK_JAVA, ROOT, environment, printed
 
 from review.shop import Shop, facts
 from review.test_review import counted
@@ -55,13 +54,4 @@ def run(shop: Shop, module: str, *arguments: str) -> str:
         "HEADWATERS_JAVA_OPTIONS": QUICK_JAVA,
         "DBT_PROFILES_DIR": "profiles",
     }
-    done = subprocess.run(
-        [sys.executable, "-m", module, *arguments, *target],
-        cwd=shop.folder,
-        env=variables,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return printed([sys.executable, "-m", module, *arguments, *target], shop.folder, variables)
