@@ -15,7 +15,7 @@
             ~ 'deleted from its inputs') -%}
     {%- endif -%}
     {%- if hw_proceed('delete_where', lines + hw_followers_line(target), dry_run) -%}
-        {%- do hw_run_operation('delete_where', target, reason, {'predicate': predicate},
+        {%- do hw_run_operation('delete_where', target, reason, {'predicate': predicate, 'rows': found.matched},
             ['delete from ' ~ target.relation ~ ' where (' ~ hw_bracketed(predicate) ~ ')']) -%}
     {%- endif -%}
 {% endmacro %}

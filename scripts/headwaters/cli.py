@@ -415,7 +415,8 @@ def audit(
         if isinstance(balances, CodedError):
             code = max(code, exit_code(balances))
         elif not right(balances):
-            code, removed = max(code, 1), removed_records(project, contract)
+            removed = removed_records(project, contract)
+            code = code if right(balances, removed) else max(code, 1)
         settled = settled_records(project, contract)
         for line in summarise(contract.name, balances, settled, removed):
             typer.echo(line)

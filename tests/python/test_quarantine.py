@@ -135,11 +135,14 @@ def test_the_reconciliation_names_settled_records() -> None:
 
 def test_the_reconciliation_names_rows_that_operations_removed() -> None:
     balances = [Balance("a.json", 3, 1, 0, 2, 0)]
-    first, _ = summarise("orders", balances, removed={"erase": 1, "delete_where": 1})
-    assert first == (
-        "orders: 3 read = 1 bronze + 0 quarantined: WRONG: 2 missing, 0 extra "
-        "(rows that operations removed: delete_where 1, erase 1)"
-    )
+    assert summarise("orders", balances, removed={"erase": 1, "delete_where": 1}) == [
+        "orders: 3 read = 1 bronze + 0 quarantined + 2 removed (delete_where 1, erase 1): right"
+    ]
+    assert summarise("orders", balances, removed={"erase": 1}) == [
+        "orders: 3 read = 1 bronze + 0 quarantined + 1 removed (erase 1): "
+        "WRONG: 2 missing, 0 extra",
+        "  a.json: 3 read, 1 bronze, 0 quarantined, 2 missing, 0 extra",
+    ]
 
 
 def test_the_first_argument_may_be_a_stream() -> None:

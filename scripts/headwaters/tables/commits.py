@@ -7,7 +7,6 @@ reader of the feed finds problems that no commit mentions.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -31,7 +30,6 @@ from headwaters.platform.delta_version import (
 from headwaters.tables.grouping import Grouping
 
 _WEEK = 604_800_000
-_REMOVING = ("delete_where", "erase")  # operations that only delete rows
 
 
 @dataclass(frozen=True)
@@ -540,25 +538,6 @@ def _with_commit(result: Range, commit: Commit, span: str, is_vacuumed: bool) ->
             f"{span} was without its change data feed (version {commit.version})"
         )
     return result
-
-
-def removed_on_purpose(commits: Iterable[Commit]) -> Counter[str]:
-    """Return the rows that repair operations deleted, by operation, from commits newest first.
-
-    A RESTORE takes back the commits after the version that it returns to.
-    """
-    removed: Counter[str] = Counter()
-    reverted_after: int | None = None
-    for commit in commits:
-        if reverted_after is not None and commit.version > reverted_after:
-            continue
-        reverted_after = None
-        if commit.operation == "RESTORE":
-            reverted_after = _whole(commit.parameters.get("version"), 0)
-        elif commit.is_operation:
-            name = as_mapping(commit.user_metadata)["operation"]
-            removed[name] += commit.effect.rows if name in _REMOVING else 0
-    return +removed
 
 
 def replacements(commits: Sequence[Commit], to: int) -> list[int]:

@@ -15,6 +15,7 @@ import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import reduce
 from typing import Any
 
@@ -172,6 +173,12 @@ def commits_of_log(table: Place, most: int) -> list[Commit]:
             at = max(at, found[-1].at + 1) if found else at
         found.append(commit_of_log(number, at, info))
     return found[::-1]
+
+
+def created_at(table: Place) -> datetime:
+    """Return the time of the table's creation, UTC. Raises WorkError for an incomplete log."""
+    millis = int(_definition(table).metadata.get("createdTime") or 0)
+    return datetime.fromtimestamp(millis / 1000, UTC)
 
 
 def table_id(table: Place) -> str:

@@ -625,27 +625,3 @@ def test_a_version_is_there_unless_a_vacuum_deleted_what_left_the_table_after_it
     commits = [*reversed(newer), append(0)]
     assert rules.retains(commits, 0) is is_there
     assert rules.retains(commits, len(newer))
-
-
-def test_rows_that_operations_removed_are_counted_until_a_restore_takes_them_back() -> None:
-    def removing(version: int, name: str, operation: str, **metrics: str) -> Commit:
-        signed = json.dumps({"operation": name, "id": "x", "reason": "y"})
-        return commit(version, operation, metrics=metrics, user_metadata=signed)
-
-    one_deleted = removing(1, "delete_where", "DELETE", numDeletedRows="1")
-    two_erased = removing(
-        3,
-        "erase",
-        "MERGE",
-        numTargetRowsUpdated="0",
-        numTargetRowsDeleted="2",
-        numTargetRowsInserted="0",
-    )
-    optimized = removing(4, "maintain", "OPTIMIZE")
-    by_hand = commit(2, "DELETE", metrics={"numDeletedRows": "9"})
-    commits = [optimized, two_erased, by_hand, one_deleted]
-    assert rules.removed_on_purpose(commits) == {"delete_where": 1, "erase": 2}
-    back = commit(5, "RESTORE", parameters={"version": "2"})
-    assert rules.removed_on_purpose([back, *commits]) == {"delete_where": 1}
-    further = [commit(6, "RESTORE", parameters={"version": "4"}), back, *commits]
-    assert rules.removed_on_purpose(further) == {"delete_where": 1, "erase": 2}

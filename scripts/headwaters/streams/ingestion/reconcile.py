@@ -31,16 +31,9 @@ from headwaters.streams.ingestion.widening import widened
 from headwaters.streams.quarantine import counted
 from headwaters.streams.sources.base import Balance, Moment
 from headwaters.streams.stream import Stream
-from headwaters.tables.commits import removed_on_purpose
-from headwaters.tables.delta_log import (
-    MOST_COMMITS,
-    commit_of,
-    commits_of_log,
-    exists,
-    first_after,
-    version,
-)
+from headwaters.tables.delta_log import commit_of, exists, first_after, version
 from headwaters.tables.delta_tables import TableSnapshot
+from headwaters.tables.ledger import ledger_of, removed_rows
 
 # Rows of bronze that ingestion wrote; others have no batch.
 OURS = "_batch_id is not null"
@@ -73,9 +66,17 @@ def _balance(
         return coded(stream, error)
 
 
-def right(found: Sequence[Balance] | CodedError) -> bool:
-    """Return true if the balances exist and every record is in exactly one table."""
-    return not isinstance(found, CodedError) and all(balance.right for balance in found)
+def right(found: Sequence[Balance] | CodedError, removed: Mapping[str, int] = NONE_REMOVED) -> bool:
+    """Return true if every record is in exactly one table, or one of those that were removed.
+
+    The removed rows are only counted: which records they came from is not known.
+    """
+    if isinstance(found, CodedError):
+        return False
+    if all(balance.right for balance in found):
+        return True
+    missing = sum(balance.missing for balance in found)
+    return missing <= sum(removed.values()) and not any(balance.extra for balance in found)
 
 
 def balance(spark: SparkSession, stream: Stream) -> list[Balance]:
@@ -138,14 +139,17 @@ def settled_records(project: Project, contract: Contract) -> int:
 
 
 def removed_records(project: Project, contract: Contract) -> Counter[str]:
-    """Return the rows that operations deleted from a stream's tables, by operation.
-
-    The logs of the tables have them for as long as they retain the commits.
-    """
+    """Return the rows that operations deleted from a stream's tables, by operation."""
     stream = Stream.of(project, contract)
-    tables = filter(exists, (stream.bronze, stream.quarantine))
-    logs = [commits_of_log(table, MOST_COMMITS) for table in tables]
-    return sum(map(removed_on_purpose, logs), Counter())
+    ledger = ledger_of(project)
+    if ledger is None:
+        return Counter()
+    tables = {
+        f"{contract.schema_name}.{table.name}": table
+        for table in (stream.bronze, stream.quarantine)
+        if exists(table)
+    }
+    return removed_rows(ledger, tables)
 
 
 def summarise(
@@ -156,7 +160,7 @@ def summarise(
 ) -> list[str]:
     """Return one line for a stream, and one for each wrong unit.
 
-    `removed` has the rows that operations deleted: they may be the missing ones, or others.
+    `removed` has the rows that operations deleted: as many records may be missing.
     """
     if isinstance(balances, CodedError):
         said = balances.text.removeprefix(f"{name}: ")
@@ -165,10 +169,8 @@ def summarise(
         sum(getattr(b, key) for b in balances)
         for key in ("read", "bronze", "quarantine", "missing", "extra", "unproven")
     )
-    verdict = "right" if right(balances) else f"WRONG: {missing:,} missing, {extra:,} extra"
-    if missing and removed:
-        by_operation = ", ".join(f"{one} {rows:,}" for one, rows in sorted(removed.items()))
-        verdict += f" (rows that operations removed: {by_operation})"
+    is_right = right(balances, removed)
+    verdict = "right" if is_right else f"WRONG: {missing:,} missing, {extra:,} extra"
     gone = (
         f"; {unproven:,} rows whose records the source no longer has are not compared"
         if unproven
@@ -178,12 +180,15 @@ def summarise(
         gone += f"; {beside}: not compared where they were declared later"
     counts = f"{read:,} read = {bronze:,} bronze + {quarantine:,} quarantined"
     counts += f" ({settled:,} settled)" if settled else ""
+    if missing and removed:
+        by_operation = ", ".join(f"{one} {rows:,}" for one, rows in sorted(removed.items()))
+        counts += f" + {min(missing, sum(removed.values())):,} removed ({by_operation})"
     lines = [f"{name}: {counts}: {verdict}{gone}"]
     lines += [
         f"  {b.unit}: {b.read:,} read, {b.bronze:,} bronze, {b.quarantine:,} quarantined, "
         f"{b.missing:,} missing, {b.extra:,} extra"
         for b in balances
-        if not b.right
+        if not (is_right or b.right)
     ]
     return lines
 
