@@ -235,8 +235,11 @@ def test_a_spark_elsewhere_has_a_lake_and_no_settings(shop: Shop) -> None:
     root = shop({"profiles.yml": profile(there=there)})
     project = find_project()
     assert project.lake == root / "lake"
-    with pytest.raises(UserError, match=r"the target there is a Spark elsewhere"):
+    with pytest.raises(UserError, match=r"the target there is a Spark elsewhere.*: add a target"):
         project.spark_settings()
+    shop({"profiles.yml": profile(there=there, dev=DEV, ci=DEV, old="type: spark")})
+    with pytest.raises(UserError, match=r"of its own: choose --target dev or --target ci$"):
+        find_project().spark_settings()
 
 
 def test_a_command_says_which_project_it_takes(

@@ -87,6 +87,20 @@ def rendered_target(root: Path, folder: Path, target: str | None) -> RenderedTar
     return RenderedTarget(name, chosen, settings)
 
 
+def targets_with_own_spark(root: Path, folder: Path) -> list[str]:
+    """Return the project's targets of `type: headwaters` whose Spark runs in the process."""
+    set_invocation_context(dict(os.environ))
+    name = ProfileRenderer({}).render_value(load_raw_project(str(root)).get("profile"))
+    profile = read_profile(str(folder)).get(Profile.pick_profile_name(None, name)) or {}
+    return [
+        target
+        for target, given in (profile.get("outputs") or {}).items()
+        if given.get("type") == "headwaters"
+        and given.get("method", "session") == "session"
+        and "spark.remote" not in (given.get("server_side_parameters") or {})
+    ]
+
+
 def merge_levels_of(names: Iterable[str]) -> None:
     """Merge these settings of all levels of config, as dbt merges `meta`.
 

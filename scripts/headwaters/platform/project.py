@@ -135,11 +135,18 @@ class Project:
         name, credentials = self._read
         settings = credentials.server_side_parameters
         if credentials.method != "session" or "spark.remote" in settings:
+            from headwaters.platform.dbt_compat import targets_with_own_spark
+
+            others = targets_with_own_spark(self.root, self.profiles_folder)
+            remedy = (
+                f"choose {' or '.join(f'--target {one}' for one in others)}"
+                if others
+                else "add a target with spark.master to the profile"
+            )
             raise UserError(
                 "HW_PROFILE",
                 f"the target {name} is a Spark elsewhere, and this command is a Spark application "
-                "of its own: choose a target with spark.master, of this machine or of a cluster, "
-                "by --target or DBT_TARGET",
+                f"of its own: {remedy}",
             )
         return {key: str(value) for key, value in settings.items()}
 

@@ -179,7 +179,9 @@ class BothSides:
                     half.continued.add(key)
         manifest = redirected(half.side.manifest, half.redirections, self.schemas.records)
         pins = self.pinned.versions
-        half.outcomes |= run(half.side.project, manifest, BUILD, keys, pins)
+        half.outcomes |= run(
+            f"building {half.name}", half.side.project, manifest, BUILD, keys, pins
+        )
 
     @property
     def roots(self) -> list[str]:

@@ -50,4 +50,6 @@ def _run_tests(sides: BothSides, half: BuiltSide, keys: Sequence[str]) -> dict[s
     """Run all tests of a side, or only those of some tables."""
     places = {**sides.head.inputs, **half.inputs, **half.places}
     manifest = redirected(half.side.manifest, places, sides.schemas.records)
-    return run(half.side.project, manifest, ["test"], keys, sides.pinned.versions)
+    return run(
+        f"testing {half.name}", half.side.project, manifest, ["test"], keys, sides.pinned.versions
+    )

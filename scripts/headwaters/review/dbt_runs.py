@@ -123,6 +123,7 @@ def _aside(project: Project) -> Iterator[list[str]]:
 
 
 def run(
+    work: str,
     project: Project,
     manifest: Manifest,
     command: Sequence[str],
@@ -131,7 +132,8 @@ def run(
 ) -> dict[str, BuildOutcome]:
     """Run dbt over some nodes of a manifest. Return the outcome of each node that ran, by id.
 
-    Raises UserError if dbt fails before it runs the first node.
+    `work` names it for the user, such as `building head`. Raises UserError if dbt fails before it
+    runs the first node.
     """
     chosen = set(keys)
     if not chosen:
@@ -141,7 +143,7 @@ def run(
         node.tags = [*others, _CHOSEN] if key in chosen else others
     variables = {"headwaters_review": True, **({"headwaters_pins": pins} if pins else {})}
     ended: list[str] = []
-    with _aside(project) as options, during(f"{command[0]}: 0 of {len(chosen)} done") as tell:
+    with _aside(project) as options, during(f"{work}: 0 of {len(chosen)} done") as tell:
         # otherwise dbt lists all tables in the schemas of all other nodes, on each run
         options += ["--cache-selected-only"]
         arguments = [*command, "--select", f"tag:{_CHOSEN}", *options]
@@ -150,7 +152,7 @@ def run(
         def listen(event: Any) -> None:
             if event.info.name == "NodeFinished":
                 ended.append(event.data.node_info.node_name)
-                tell(f"{command[0]}: {len(ended)} of {len(chosen)} done, last {ended[-1]}")
+                tell(f"{work}: {len(ended)} of {len(chosen)} done, last {ended[-1]}")
 
         result = run_dbt(project, arguments, manifest, listen)
     if result.exception is not None and result.result is None:

@@ -61,8 +61,9 @@ def prove(comparison: Comparison) -> Iterator[tuple[str, Proof]]:
     for key in chosen:  # a run that replaces a small table proves nothing
         made.nodes[key].config["whole_below"] = 0
     pins = sides.pinned.versions
-    past = run(project, made, BUILD, chosen, {**pins, **earlier, **changed.before})
-    last = run(project, made, BUILD, chosen, {**pins, **changed.after})
+    earlier_pins = {**pins, **earlier, **changed.before}
+    past = run("proof: first run", project, made, BUILD, chosen, earlier_pins)
+    last = run("proof: second run", project, made, BUILD, chosen, {**pins, **changed.after})
     for key in chosen:
         run_up = moved(head.side.table(key), places[key])
         stays = _stays(comparison, key, run_up, past.get(key), last.get(key))
