@@ -29,9 +29,10 @@ MOST_ROWS_BROADCAST = 100_000
 # once, and its followers are replaced either way.
 MOST_DIFFERING = 0.3
 
-# Below this number of rows in a table and its inputs, a run computes the table in full. Finding and
-# applying changes costs as much CPU as computing about three million rows: docs/benchmarks.md.
-MOST_ROWS_WHOLE = 200_000
+# Below this number of rows in a table and its inputs, and of bytes in the table, a run computes the
+# table in full. Finding and applying changes costs as much CPU: docs/benchmarks.md.
+MOST_ROWS_WHOLE = 2_000_000
+MOST_BYTES_WHOLE = 128 * 1024 * 1024
 
 # A merge's change files are cheaper to read, which counts if many models read them.
 MOST_FOLLOWERS = 3
@@ -55,12 +56,14 @@ class Size:
     """The rows of a table, and the rows of each of its inputs.
 
     Both may have become fewer. `differed`: the share of the table's rows that differed in the last
-    comparison with the whole result, or None.
+    comparison with the whole result, or None. `bytes`: those that the last replacement wrote, or 0
+    if they are not known.
     """
 
     inputs: Mapping[str, int]
     rows: int
     differed: float | None = None
+    bytes: int = 0
 
     @classmethod
     def parse(cls, text: str | None) -> Size | None:
@@ -225,15 +228,17 @@ def instead_of_replacing(decision: Decision, size: Size | None) -> Decision:
     return replace(decision, choice="incremental", compares=True)
 
 
-def limit_of_whole(settings: ModelSettings, *, is_auto: bool) -> int:
+def limit_of_whole(settings: ModelSettings, size: Size | None, *, is_auto: bool) -> int:
     """Return the limit of `of_size`: the model's own, or the default.
 
-    The default applies to `auto` without a setting that chooses the way of a run.
+    The default applies to `auto` without a setting that chooses the way of a run, and to tables of
+    few bytes.
     """
     if settings.whole_below is not None:
         return settings.whole_below
     chooses = any(getattr(settings, name) is not None for name in _CHOOSES)
-    return MOST_ROWS_WHOLE if is_auto and not chooses else 0
+    is_wide = size is not None and size.bytes >= MOST_BYTES_WHOLE
+    return MOST_ROWS_WHOLE if is_auto and not chooses and not is_wide else 0
 
 
 def may_be_whole(strategy: str, settings: ModelSettings, has_expectations: bool) -> bool:

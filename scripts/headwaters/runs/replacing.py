@@ -157,7 +157,8 @@ def _rows_of_table(model: Model, plan: Plan, columns: Sequence[DbtColumn]) -> st
     rows = strategy.full_refresh_sql(model.sql, columns)
     if not keys or strategy.repeated_keys == "impossible":
         return rows
-    limit = decisions.limit_of_whole(model.settings, is_auto="derivation" in model.config)
+    is_auto = "derivation" in model.config
+    limit = decisions.limit_of_whole(model.settings, plan.size, is_auto=is_auto)
     is_small = plan.size is not None and plan.size.is_below(limit)
     if strategy.repeated_keys == "counted" or is_small:
         text = session.macros("hw_repeated_keys_text", str(model.target), keys)

@@ -24,13 +24,15 @@ _NOTE = "headwaters.size"
 
 
 def noted_size(state: TableState, commits: Sequence[Commit]) -> Size | None:
-    """Return the size that the table notes, with the rows that a replacement wrote."""
+    """Return the size that the table notes, with the rows and bytes that a replacement wrote."""
     size = Size.parse(state.properties.get(_NOTE))
     for commit in commits:
         if _NOTE not in as_mapping(commit.parameters.get("properties")):
             continue
-        rows = commit.metrics.get("numOutputRows") if commit.replaces_all else None
-        return replace(size, rows=int(rows)) if size and rows else size
+        if size is None or not commit.replaces_all:
+            return size
+        rows, written = (commit.metrics.get(f"numOutput{one}") for one in ("Rows", "Bytes"))
+        return replace(size, rows=int(rows), bytes=int(written or 0)) if rows else size
     return size
 
 
@@ -41,7 +43,7 @@ def limit_of(model: Model, plan: Plan) -> int:
         return 0
     if not may_be_whole(strategy, settings, model.has_expectations):
         return 0
-    return limit_of_whole(settings, is_auto="derivation" in model.config)
+    return limit_of_whole(settings, plan.size, is_auto="derivation" in model.config)
 
 
 def with_size(model: Model, plan: Plan) -> Plan:
@@ -104,7 +106,7 @@ def has_large_followers(model: Model) -> bool:
         size = Size.parse(properties.get(_NOTE)) or _size_by_logs(session, node)
         is_auto = node["config"].get("incremental_strategy") == "auto"
         settings = ModelSettings.of(node["config"])
-        limit = limit_of_whole(settings, is_auto=is_auto)
+        limit = limit_of_whole(settings, size, is_auto=is_auto)
         if size is None or not size.is_below(limit):
             return True
     return False

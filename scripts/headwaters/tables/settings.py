@@ -115,7 +115,7 @@ class ModelSettings(Settings):
     whole_below: Rows | None = declared(
         "if the table and its inputs have fewer rows, a run "
         "[computes the whole table](#small-tables)",
-        "200,000 for `auto` without `refresh`, `replace_above`, `apply_by`, `on_gap` or "
+        "2,000,000 for `auto` without `refresh`, `replace_above`, `apply_by`, `on_gap` or "
         "`on_foreign_write`; otherwise 0: never",
         of=FOLLOWING,
     )

@@ -147,14 +147,18 @@ def test_a_setting_of_the_way_of_a_run_precedes_the_limit(
 ) -> None:
     monkeypatch.setattr(decisions, "MOST_ROWS_WHOLE", DEFAULT_LIMIT)
     settings = ModelSettings.of_run(config)
-    assert limit_of_whole(settings, is_auto=True) == limit
-    assert limit_of_whole(settings, is_auto=False) == (settings.whole_below or 0)
+    few, many = Size({}, 1, bytes=7), Size({}, 1, bytes=decisions.MOST_BYTES_WHOLE)
+    assert limit_of_whole(settings, None, is_auto=True) == limit
+    assert limit_of_whole(settings, few, is_auto=True) == limit
+    own = settings.whole_below or 0
+    assert limit_of_whole(settings, many, is_auto=True) == own
+    assert limit_of_whole(settings, few, is_auto=False) == own
 
 
 def test_the_size_of_a_table_grows_with_the_changes_of_its_inputs() -> None:
-    size = Size({"a": 60, "b": 7}, 40, 0.25)
+    size = Size({"a": 60, "b": 7}, 40, 0.25, 900)
     changes = [Range("a", 1, 3, rows=5), Range("b", 1, 4, rows=9, replaced=(3,))]
-    assert size.after(changes) == Size({"a": 65, "b": 9}, 40, 0.25)
+    assert size.after(changes) == Size({"a": 65, "b": 9}, 40, 0.25, 900)
     assert Size.parse(str(size)) == size
     damaged = ('{"rows": 1}', '{"inputs": {}, "rows": 1, "x": 1}', '{"inputs": 1, "rows": 1}')
     for text in (None, "", "{", "[]", "null", '{"inputs": {"a": "b"}, "rows": 1}', *damaged):

@@ -13,6 +13,7 @@ import pytest
 
 from headwaters.report.log_session import LogSession, LogTables
 from headwaters.report.planned_runs import PendingChanges, PlannedRun, planned_run
+from headwaters.runs import decisions
 from headwaters.runs.inputs import inputs_of, with_inputs
 from headwaters.runs.layout import layout_note
 from headwaters.runs.model import Model
@@ -103,7 +104,7 @@ class MadeLake:
             table,
             "CREATE OR REPLACE TABLE AS SELECT",
             told,
-            {"numOutputRows": rows},
+            {"numOutputRows": rows, "numOutputBytes": 10 * rows},
             {"protocol": {"minReaderVersion": 1, "minWriterVersion": 4}},
             {"metaData": metadata},
             self._added(table, rows),
@@ -156,6 +157,10 @@ class MadeLake:
         properties = state_properties(made, inputs_of(made.sql))
         detail: dict[str, Any] = {"partitionColumns": [], "clusteringColumns": []}
         properties["headwaters.layout"] = layout_note(detail | {"description": None})
+        sizes = {
+            spec["source"]: session.rows_by_log(spec["source"]) for spec in inputs_of(made.sql)
+        }
+        properties["headwaters.size"] = json.dumps({"inputs": sizes, "rows": 0})
         self.create(str(target), rows, {**FEED, **properties})
 
     def next_run(self, node: Mapping[str, Any], sql: str) -> PlannedRun:
@@ -323,6 +328,25 @@ def test_plain_sql_of_small_and_large_tables(lake: MadeLake) -> None:
     assert (told(run), run.is_whole) == (("replace", "computed in full from 23 rows"), True)
     run = lake.next_run(large, of_orders)
     assert (told(run), run.strategy) == (("append", "3 rows changed"), "change_feed")
+
+
+@pytest.mark.parametrize(
+    ("rows", "run"),
+    [
+        (9, ("replace", "computed in full from 1000003 rows")),
+        (10, ("append", "3 rows changed")),
+    ],
+)
+def test_a_table_of_many_bytes_is_not_computed_in_full(
+    lake: MadeLake, monkeypatch: pytest.MonkeyPatch, rows: int, run: tuple[str, str]
+) -> None:
+    monkeypatch.setattr(decisions, "MOST_ROWS_WHOLE", 2 * MILLION)
+    monkeypatch.setattr(decisions, "MOST_BYTES_WHOLE", 100)
+    model = lake.model("copy", incremental_strategy="auto")
+    sql = "select id, n from raw.orders"
+    lake.build(model, sql, rows)
+    lake.append("raw.orders", 3)
+    assert told(lake.next_run(model, sql)) == run
 
 
 def test_a_view_is_read_through_with_the_sql_of_the_project(lake: MadeLake) -> None:
