@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from headwaters.platform.nodes import table_name
+from headwaters.platform.nodes import setting, table_name
 from headwaters.runs import change_set_cache
 from headwaters.runs.decisions import Size, limit_of_whole, may_be_whole
 from headwaters.runs.inputs import Spec, input_sql, is_pinned
@@ -95,9 +95,11 @@ def _counted(session: Session, inputs: Mapping[str, Spec], target: str = "") -> 
 def has_large_followers(model: Model) -> bool:
     """Return true if a model that follows the table will not compute its own in full.
 
-    It would read each row of a replacement as changed.
+    It would read each row of a replacement as changed, as would a stream of the table.
     """
     session = model.session
+    if _is_read_by_stream(model):
+        return True
     for name in change_set_cache.followers(model.unique_id, session.graph):
         node = session.graph["nodes"][name]
         properties = session.noted_properties(node)
@@ -110,6 +112,20 @@ def has_large_followers(model: Model) -> bool:
         if size is None or not size.is_below(limit):
             return True
     return False
+
+
+def _is_read_by_stream(model: Model) -> bool:
+    """Return true if a stream of the project reads the model's table."""
+    schema, _, table = str(model.target).replace("`", "").lower().rpartition(".")
+    folder = f"/{schema}.db/{table}"
+    streams = (
+        setting(node["config"], "stream") for node in model.session.graph["sources"].values()
+    )
+    return any(
+        isinstance(stream, Mapping)
+        and f"/{stream.get('path') or ''}".lower().rstrip("/").endswith(folder)
+        for stream in streams
+    )
 
 
 def _size_by_logs(session: Session, node: Mapping[str, Any]) -> Size | None:

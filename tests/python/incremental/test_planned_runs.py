@@ -349,6 +349,18 @@ def test_a_table_of_many_bytes_is_not_computed_in_full(
     assert told(lake.next_run(model, sql)) == run
 
 
+def test_a_table_that_a_stream_reads_is_not_computed_in_full(lake: MadeLake) -> None:
+    model = lake.model("copy", incremental_strategy="auto", whole_below=2 * MILLION)
+    sql = "select id, n from raw.orders"
+    lake.build(model, sql, 9)
+    lake.append("raw.orders", 3)
+    assert lake.next_run(model, sql).is_whole
+    stream = {"from": "delta_changes", "path": "warehouse/gold.db/Copy/"}
+    copies = {**lake.graph["sources"]["source.raw.orders"], "config": {"meta": {"stream": stream}}}
+    lake.graph["sources"]["source.raw.copies"] = copies | {"unique_id": "source.raw.copies"}
+    assert told(lake.next_run(model, sql)) == ("append", "3 rows changed")
+
+
 def test_a_view_is_read_through_with_the_sql_of_the_project(lake: MadeLake) -> None:
     copy = lake.model("copy", incremental_strategy="auto")
     view = lake.model("seen")
