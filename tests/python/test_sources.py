@@ -98,7 +98,7 @@ def test_a_delta_table_is_followed_and_its_changes_are_treated_as_declared(
         "tblproperties (delta.enableChangeDataFeed = true) as select * from {shop}"
     )
     (line,) = ingester.run(changes, code=1)
-    assert "failed: [HW_SOURCE_REPARTITIONED] changes: " in line
+    assert "failed: [HW_SOURCE_RECREATED] the Delta table " in line
     assert ingester.rows("changes", "max(_source_version)") == [[4]]
 
 
@@ -168,7 +168,14 @@ def test_avro_from_files_and_from_a_topic(ingester: Ingester, broker: str, topic
     assert audit(ingester, stream) == ["orders: 5 read = 2 bronze + 3 quarantined: right"]
     mended = node({"id": "string", "amount": "string"}, stream["config"]["meta"]["stream"])
     request = {"lake": str(ingester.lake), "replay": [mended], "dry_run": True}
-    assert ingester.ask(**request) == {"orders": [1, {"malformed": 2}]}
+    assert ingester.ask(**request) == {
+        "orders": "[HW_COLUMN_TYPE] bronze.orders: column amount is decimal(6,2) in the table and "
+        "string in the contract: declare the old type, or another column"
+    }
+    more = node({**columns, "more": "string"}, stream["config"]["meta"]["stream"])
+    assert ingester.ask(**{**request, "replay": [more]}) == {
+        "orders": [0, {"malformed": 2, "type amount": 1}]
+    }
 
 
 def test_raw_keeps_what_came(ingester: Ingester, broker: str, topic: str) -> None:
