@@ -23,7 +23,7 @@ from headwaters.analysis.lineage_rules import TracedFact, TracedRules, refuse_on
 from headwaters.analysis.linear_rules import is_across_rows
 from headwaters.analysis.proof import proven
 from headwaters.analysis.reader import Reader
-from headwaters.analysis.refusal import Refused, unforeseen
+from headwaters.analysis.refusal import UNSTABLE, Refused, unforeseen
 from headwaters.analysis.relations import (
     Column,
     Input,
@@ -157,7 +157,7 @@ def _derivation(question: Question, text: dialect.Text) -> Derivation:
 
     def trace(is_whole: bool) -> None:
         # no rule book allows such a query
-        if left() and not (whole.refused and whole.refused.code == "HW_NONDETERMINISTIC"):
+        if left() and not (whole.refused and whole.refused.is_unstable):
             try:
                 found = tracing.derivation(left(), is_whole)
             except Refused as refused:
@@ -419,7 +419,7 @@ def _without_feed(question: Question) -> Refused | None:
 
 def _reason(unproven: Sequence[Refused]) -> Refused | None:
     """Return the refusal to report: a missing requirement, or the failure of the best key."""
-    order = ("HW_NOT_COMPARABLE", "HW_ACROSS_KEYS", "HW_NONDETERMINISTIC")
+    order = ("HW_NOT_COMPARABLE", "HW_ACROSS_KEYS", *UNSTABLE)
 
     def rank(refused: Refused) -> int:
         return order.index(refused.code) if refused.code in order else len(order)

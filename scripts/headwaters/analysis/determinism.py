@@ -76,20 +76,23 @@ def _refuse_functions(
             continue
         if name in spark_version.READING_FUNCTIONS:
             raise dialect.refused(node, "HW_FUNCTION_READS_TABLE", READS_TABLE, READ_IT)
+        kept = (
+            f"say allow_nondeterministic: [{name}] if rows may keep the answer of the run that "
+            "wrote them"
+        )
+        if slip := misspelt(name, _STABLE | spark_version.CHANGING_FUNCTIONS):
+            raise dialect.refused(
+                node,
+                "HW_NO_SUCH_FUNCTION",
+                f"Spark has no function {name}",
+                f"Did you mean {slip}? If {name} is a function of your own, {kept}",
+            )
         raise dialect.refused(
             node,
             "HW_NONDETERMINISTIC",
             f"nothing proves that {name} is the same in every run",
-            f"{_meant(name)}Take the moment from a column of an input, make it a table model, or "
-            f"say allow_nondeterministic: [{name}] if rows may keep the answer of the run that "
-            "wrote them",
+            f"Take the moment from a column of an input, make it a table model, or {kept}",
         )
-
-
-def _meant(name: str) -> str:
-    """Return a question for a function that Spark lacks and that misspells one of Spark's."""
-    slip = misspelt(name, _STABLE | spark_version.CHANGING_FUNCTIONS)
-    return f"Did you mean {slip}? " if slip else ""
 
 
 def _name(node: exp.Expr) -> str | None:

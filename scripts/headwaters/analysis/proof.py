@@ -64,7 +64,7 @@ def prove_derived(
         proven(text.tree, [rows], "linear", (), allowed, functions)
     except Refused as refused:
         clause, _ = refused.place
-        remedy = "" if refused.code == "HW_NONDETERMINISTIC" else _OF_ONE_ROW
+        remedy = "" if refused.is_unstable else _OF_ONE_ROW
         raise Refused(refused.code, f"derived: {clause}", None, refused.reason, remedy) from None
 
 

@@ -11,6 +11,10 @@ _WITHOUT_PROOF = (
 )
 
 
+# The codes of a query whose result may differ between runs over the same rows.
+UNSTABLE = ("HW_NO_SUCH_FUNCTION", "HW_NONDETERMINISTIC")
+
+
 @dataclass
 class Refused(Exception):
     """A clause that no rule takes.
@@ -25,6 +29,11 @@ class Refused(Exception):
     line: int | Callable[[], int | None] | None
     reason: str
     remedy: str = ""
+
+    @property
+    def is_unstable(self) -> bool:
+        """Return true if the result of the query may differ between runs over the same rows."""
+        return self.code in UNSTABLE
 
     @property
     def place(self) -> tuple[str, int | None]:

@@ -115,8 +115,8 @@ class ModelSettings(Settings):
     whole_below: Rows | None = declared(
         "if the table and its inputs have fewer rows, a run "
         "[computes the whole table](#small-tables)",
-        "2,000,000 for `auto` without `refresh`, `replace_above`, `apply_by`, `on_gap` or "
-        "`on_foreign_write`; otherwise 0: never",
+        "2,000,000 for `auto`. 0 (never) for other strategies, and if the model sets `refresh`, "
+        "`replace_above`, `apply_by`, `on_gap` or `on_foreign_write`",
         of=FOLLOWING,
     )
     allow_nondeterministic: Functions | None = declared(

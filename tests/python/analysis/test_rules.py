@@ -515,7 +515,9 @@ def test_a_key_is_comparable(key: str, refused: str) -> None:
 
 
 def test_a_misspelt_function_is_asked_about() -> None:
-    meant = ": nothing proves that ifnul is the same in every run. Did you mean ifnull? Take the "
+    meant = (
+        ": Spark has no function ifnul. Did you mean ifnull? If ifnul is a function of your own, "
+    )
     assert meant in said("select ifnul(val, 0) as k from t", "whole", T)
     assert "Did you mean" not in said("select my_own(val) as k from t", "whole", T)
     assert "Did you mean" not in said("select uuid() as k from t", "whole", T)
