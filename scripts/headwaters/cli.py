@@ -371,6 +371,7 @@ def sql(
     write: Annotated[
         bool, typer.Option("--write", help="Allow statements that write, and ask before each.")
     ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="With --write: do not ask.")] = False,
     target: Target = None,
     profiles_dir: ProfilesDir = None,
 ) -> None:
@@ -382,7 +383,7 @@ def sql(
     from headwaters.query.run import QueryOptions
     from headwaters.query.run import run as run_sql
 
-    run_sql(project, statement, QueryOptions(form, limit, write))
+    run_sql(project, statement, QueryOptions(form, limit, write, yes))
 
 
 @app.command()

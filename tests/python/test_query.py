@@ -157,6 +157,9 @@ def test_streams_are_read_before_the_first_dbt_run(
     assert capsys.readouterr().out.splitlines()[-1] == (
         "(1 row; there are more: --limit 0 prints all)"
     )
+    run(project, f"create schema {schema}_made", QueryOptions(write=True, yes=True))
+    run(project, f"show schemas like '{schema}_made'", QueryOptions("csv"))
+    assert capsys.readouterr().out.splitlines()[-1] == f"{schema}_made"
     errors = {
         f"select * from {schema}_raw.returns": r"\[HW_NO_SUCH_TABLE\] .*_raw.returns does not "
         "exist yet: `headwaters ingest --select returns` makes it",

@@ -38,6 +38,7 @@ from headwaters.analysis.sql_text import Name as Name
 from headwaters.analysis.sql_text import Token as Token
 from headwaters.analysis.sql_text import called as called
 from headwaters.analysis.sql_text import dotted_names as dotted_names
+from headwaters.analysis.sql_text import missing_commas as missing_commas
 from headwaters.analysis.sql_text import parts_of as parts_of
 from headwaters.analysis.sql_text import prepared as prepared
 from headwaters.analysis.sql_text import relation_names as relation_names

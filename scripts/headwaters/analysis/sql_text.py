@@ -48,6 +48,10 @@ _KEYWORDS = {
     *("outer", "over", "partition", "right", "select", "then", "true", "union", "using", "when"),
     *("where", "with"),
 }
+# These end an item of a select list that is two names, and those are no names after it.
+_ENDS_ITEM = {",", "from", "(", ")"}
+_NO_NAMES = _KEYWORDS | _CLAUSES | _ENDS_FROM
+_TWO_NAMES = re.compile(r"([\w.]*[^\W\d]\w*)[^\S\n]*\n\s*([^\W\d]\w*)")
 # Blanks around these do not matter. Around `-` (`1e-3`) and `.` they do.
 _APART = {*"(),=<>*/%"}
 
@@ -70,6 +74,28 @@ class Token:
         if self.kind == "quoted":
             return self.text[1:-1].replace("``", "`").lower()
         return self.text.lower() if self.kind == "word" else ""
+
+
+def missing_commas(sql: str) -> Iterator[tuple[str, str]]:
+    """Yield column and name of each select item that names a column on the next line, without AS.
+
+    Spark takes `customer`, a line break and `amount` for the column `customer` by another name.
+    """
+    code = [token for token in tokens(sql) if token.kind not in ("comment", "marker")]
+    lists = [False]  # for each open bracket, true inside of a select list
+    for place, token in enumerate(code):
+        if token.word == "(":
+            lists.append(False)
+        elif token.word == ")":
+            lists = lists[:-1] or [False]
+        elif token.word in ("select", "from"):
+            lists[-1] = token.word == "select"
+        if lists[-1] and token.word in ("select", "distinct", ","):
+            rest = itertools.islice(code, place + 1, None)
+            item = itertools.takewhile(lambda one: one.word not in _ENDS_ITEM, rest)
+            found = _TWO_NAMES.fullmatch("".join(one.text for one in item).strip())
+            if found and not _NO_NAMES & {found[1].lower(), found[2].lower()}:
+                yield found[1], found[2]
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,7 @@ class QueryOptions:
     form: Form = "table"
     limit: int | None = None
     write: bool = False
+    yes: bool = False  # do not ask before a statement that writes
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,8 @@ class _Shell:
         """Run statements in order, and print their rows."""
         for statement in statements:
             check(statement, options.write)
-            if not reads(statement) and not typer.confirm(f"{statement}\nRun it?", err=True):
+            asks = not reads(statement) and not options.yes
+            if asks and not typer.confirm(f"{statement}\nRun it?", err=True):
                 raise UserError("HW_READ_ONLY", "not run")
             with self._coded(statement):
                 frame = self.spark.sql(statement)

@@ -17,6 +17,7 @@ from rich.table import Table
 from headwaters.analysis import parts_of, strategy_of
 from headwaters.platform.errors import UserError
 from headwaters.platform.manifest import compiled, parse, run_dbt, selected
+from headwaters.platform.names import or_nearest
 from headwaters.platform.nodes import Node, table_name
 from headwaters.platform.places import Place, is_readable
 from headwaters.platform.project import Project
@@ -82,13 +83,18 @@ class ExplainedRun:
 def explain(project: Project, select: Sequence[str], exclude: Sequence[str]) -> list[ExplainedRun]:
     """Return the next runs of the selected models, in the order of their runs. Starts no Spark.
 
-    Raises UserError if another Spark has the tables, WorkError for a damaged log.
+    Raises UserError if another Spark has the tables or the selection has no model, WorkError for a
+    damaged log.
     """
     _check_readable(project)
     with contextlib.chdir(project.root):  # dbt changes to this folder, and stays
         manifest = parse(project)
         found = compiled(project, manifest)
         chosen = selected(project, manifest, select, exclude) if select or exclude else None
+        models = {k: node for k, node in found.nodes.items() if node["resource_type"] == "model"}
+        if select and chosen is not None and not chosen & models.keys():
+            wanted, names = " ".join(select), [str(node["name"]) for node in models.values()]
+            raise UserError("HW_NO_SUCH_MODEL", f"no model in {wanted}{or_nearest(wanted, names)}")
         nodes = [node for node in found.nodes.values() if node["resource_type"] in _TABLES]
         tables = {table_name(node).lower(): node for node in nodes}
         folders = {
@@ -99,7 +105,6 @@ def explain(project: Project, select: Sequence[str], exclude: Sequence[str]) -> 
         states = _reader(folders)
         for name in tables:
             states(name)  # a damaged log is an error before any run is planned
-        models = {k: node for k, node in found.nodes.items() if node["resource_type"] == "model"}
         planned = without_plan(models, found.refused)
         left = sorted(models.keys() - planned.keys())
         planned |= _planned(project, manifest, left, folders)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headwaters.analysis import prepared
+from headwaters.analysis import missing_commas, prepared
 from headwaters.platform.problems import Problem
 from headwaters.runs.change_of_sql import with_columns
 from headwaters.runs.inputs import inputs_of, is_pinned
@@ -34,6 +34,8 @@ def require_proof(model: Model, plan: Plan) -> Model:
     is_noted = plan.same_sql and noted == proof_of(model, plan.inputs)
     derivation = model.config.get("derivation")
     if derivation:
+        if not plan.same_sql:
+            _warn_of_missing_commas(model, plan)
         # the columns of its derivation may have changed: the next run derives it again
         if plan.choice == "replace" and not plan.same_sql and noted == proof_of(model, plan.inputs):
             config = {**model.config, "derivation": {**derivation, "of": None}}
@@ -47,6 +49,26 @@ def require_proof(model: Model, plan: Plan) -> Model:
     elif (plan.patch or plan.choice != "skip") and not is_noted:
         prove(model)
     return model
+
+
+def _warn_of_missing_commas(model: Model, plan: Plan) -> None:
+    """Warn of a column that gets the name of another one of an input, on the next line."""
+    for column, name in missing_commas(model.code):
+        if name.lower() not in _columns_of_inputs(model, plan):
+            continue
+        model.session.warn(
+            f"{model.target}: the column {column} is named {name}, which is on the next line. Is a "
+            f"comma missing? Otherwise write `{column} as {name}`."
+        )
+
+
+def _columns_of_inputs(model: Model, plan: Plan) -> set[str]:
+    return {
+        column.name.lower()
+        for spec in plan.inputs
+        if spec["version"] is not None
+        for column in model.session.columns_at(spec["source"], spec)
+    }
 
 
 def prove(model: Model, where: str | None = None) -> None:

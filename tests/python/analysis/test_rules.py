@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from headwaters.analysis import missing_commas
 from headwaters.analysis.declared_keys import unique_columns
 from headwaters.analysis.model import bodies
 from headwaters.analysis.proof import prove, prove_derived
@@ -512,6 +513,27 @@ def test_a_key_is_comparable(key: str, refused: str) -> None:
     found = Input("m", "m", "affected", columns, key={key: key})
     answer = said(f"select {key}, count(*) as n from m group by {key}", "keyed", found)
     assert answer.startswith(refused) and bool(answer) == bool(refused), answer
+
+
+@pytest.mark.parametrize(
+    ("sql", "found"),
+    [
+        ("select a,\n  customer\n  amount,\n  b from t", [("customer", "amount")]),
+        ("select distinct o.customer -- why\n  amount from t as o", [("o.customer", "amount")]),
+        ("select x from (select a\n b from t)\ngroup by x,\n y\norder by x\n", [("a", "b")]),
+        (
+            "select customer amount, sum(a)\n total, a\n as b, case a when 1 then 2 end\n c from t",
+            [],
+        ),
+        ("select a,\n b\nfrom t\n u where a\n > 1 order by a,\n b\n desc", []),
+        ("select a\nunion all\nselect b\nlimit 1", []),
+        ("select distinct\n c from t", []),
+    ],
+)
+def test_a_column_that_is_named_on_the_next_line_may_lack_a_comma(
+    sql: str, found: list[tuple[str, str]]
+) -> None:
+    assert list(missing_commas(sql)) == found
 
 
 def test_a_misspelt_function_is_asked_about() -> None:

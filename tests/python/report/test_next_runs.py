@@ -154,6 +154,15 @@ def test_a_line_for_each_model_and_whole_names_in_a_pipe() -> None:
     assert (next_runs.refused(RUNS), next_runs.refused(RUNS[:1])) == (True, False)
 
 
+def test_a_selection_without_a_model_is_one_line(tmp_path: Path) -> None:
+    project = bare_project(tmp_path)
+    (tmp_path / "models").mkdir(exist_ok=True)
+    (tmp_path / "models" / "orders.sql").write_text("select 1 as id")
+    with pytest.raises(UserError) as caught:
+        next_runs.explain(project, ["ordrs"], [])
+    assert str(caught.value) == "[HW_NO_SUCH_MODEL] no model in ordrs, did you mean 'orders'"
+
+
 def test_tables_elsewhere_are_one_line(tmp_path: Path) -> None:
     project = bare_project(tmp_path)
     profile = (tmp_path / "profiles.yml").read_text()
