@@ -82,16 +82,16 @@ one: `table` was first in batch 1, `headwaters` in batch 2. So the sum of both i
 
 All models with changes were computed in full, by one statement each, since they and their inputs
 have fewer than two million rows. Of 24 of these models in one batch, measured by the calls of Spark
-Connect, the engine used 45.9 CPU seconds: 43.9 for 75 statements, of which 24 write a table and the
-others ask for settings, histories and properties, and 1.5 for 45 questions for columns. dbt's
-process used 2.3. As plain tables the same models took 36.9 and 1.5, as the second variant of that
-batch. The models without changes took 0.1 to 0.4 seconds, and a run without any changes 2.3 and 4.0
-seconds.
+Connect, the engine used 45.9 CPU seconds: 43.9 for 75 statements and 1.5 for 45 questions for
+columns. Of the statements, 24 write a table, and the others ask for settings, histories and
+properties. dbt's process used 2.3. As plain tables the same models took 36.9 and 1.5, as the second
+variant of that batch. The models without changes took 0.1 to 0.4 seconds, and a run without any
+changes 2.3 and 4.0 seconds.
 
 When the limit was 200,000 rows, 31 of the models over 2.1 million rows applied the changes of a
 batch, by 5 to 12 statements each. They took 2.65 of the CPU of the plain tables, and read 1.85 of
-their rows: `account_positions` 38 CPU seconds beside 5.5, `fact_trades` 25 beside 7.3,
-`current_accounts` 23 beside 4.8, `trade_totals` 10 beside 2.5. A plain table over 2.1 million rows
+their rows. `account_positions` took 38 CPU seconds, and 5.5 as a plain table; `fact_trades` 25 and
+7.3, `current_accounts` 23 and 4.8, `trade_totals` 10 and 2.5. A plain table over 2.1 million rows
 takes 4.3 seconds in the mean, and one over 170,000 rows 2.2 to 3.1. A run of changes takes eight at
 least, so 0.60 is out of reach at this size, and computing everything is the cheaper way
 (docs/decisions/0064-compute-two-million-rows-in-full.md).

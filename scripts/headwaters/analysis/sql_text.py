@@ -48,7 +48,7 @@ _KEYWORDS = {
     *("outer", "over", "partition", "right", "select", "then", "true", "union", "using", "when"),
     *("where", "with"),
 }
-# These end an item of a select list that is two names, and those are no names after it.
+# These end an item of a select list that is two names. Those cannot be its second name.
 _ENDS_ITEM = {",", "from", "(", ")"}
 _NO_NAMES = _KEYWORDS | _CLAUSES | _ENDS_FROM
 _TWO_NAMES = re.compile(r"([\w.]*[^\W\d]\w*)[^\S\n]*\n\s*([^\W\d]\w*)")
