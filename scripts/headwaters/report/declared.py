@@ -115,7 +115,7 @@ def outcomes(project: Project) -> dict[str, ReportedOutcome]:
             str(one["status"]),
             _ended(one["timing"], ended),
             float(one["execution_time"]),
-            str(one["message"] or ""),
+            " ".join(str(one["message"] or "").split()),
         )
         for one in found["results"]
     }

@@ -200,13 +200,13 @@ def _verdict(found: Sequence[Attention], lake: Lake) -> Said:
 def _figures(lake: Lake) -> Iterator[tuple[str, str, str]]:
     data = [one for one in lake.tables if one.kind != "ops"]
     waiting = sum(1 for one in lake.streams if one.backlog and one.backlog.number)
-    yield (
-        "streams",
-        f"{len(lake.streams):,}",
-        f"{waiting:,} with a backlog" if waiting else "all read" if lake.streams else "",
-    )
+    said = f"{waiting:,} with a backlog" if waiting else "all read" if lake.streams else ""
+    failed = sum(bool(one.error) for one in lake.streams)
+    yield "streams", f"{len(lake.streams):,}", f"{failed:,} failed" if failed else said
     built = sum(one.is_built for one in lake.models)
-    yield "models", f"{built:,}", f"of {len(lake.models):,} built"
+    failed = sum(one.outcome is not None and one.outcome.failed for one in lake.models)
+    also = f", {failed:,} failed" if failed else ""
+    yield "models", f"{built:,}", f"of {len(lake.models):,} built{also}"
     yield "tables", f"{len(data):,}", size(sum(one.bytes for one in data))
     yield "rows", _short(sum(one.rows or 0 for one in data)), ""
     bad = sum(one.quarantined or 0 for one in lake.streams)

@@ -14,6 +14,7 @@ from headwaters.report.attention import Attention, attention
 from headwaters.report.events import Sender, new_events
 from headwaters.report.facts import Lake, TableChange
 from headwaters.report.metrics import exposition
+from headwaters.report.page import _figures
 from report.examples import usual
 from report.small import NOW, ago
 
@@ -132,6 +133,19 @@ def without_schema(event: Any) -> Any:
         own = ("_schemaURL", "schemaURL", "_producer", "tags")
         return {name: without_schema(one) for name, one in event.items() if name not in own}
     return [without_schema(one) for one in event] if isinstance(event, list) else event
+
+
+def test_the_figures_of_the_page_count_what_failed() -> None:
+    assert list(_figures(usual()))[:2] == [
+        ("streams", "2", "1 failed"),
+        ("models", "1", "of 2 built, 1 failed"),
+    ]
+    lake = usual()
+    orders, paid = lake.streams[1:], lake.models[:1]
+    assert list(_figures(replace(lake, streams=orders, models=paid)))[:2] == [
+        ("streams", "1", "1 with a backlog"),
+        ("models", "1", "of 1 built"),
+    ]
 
 
 def test_each_run_is_one_event(events: Path) -> None:
