@@ -50,8 +50,8 @@ class ModelSettings(Settings):
     )
     unique_key: Columns | None = declared(
         "the columns that identify a row; NULL is a value",
-        "required by `signed_sum`, `history` and `latest_by`; derived by `auto`. `append` appends "
-        "rows of any key; reviews and publications use it. Without one, all "
+        "required by `signed_sum`, `history` and `latest_by`; derived by `auto`. `append` ignores "
+        "it when it writes; reviews and publications still use it. Without one, all "
         "columns identify a row, and equal rows are "
         "[counted](analysis.md#rows-without-a-key)",
         of=("append", "merge", *FOLLOWING, "snapshot"),

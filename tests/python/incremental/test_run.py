@@ -500,7 +500,7 @@ def test_a_new_table_notes_its_size_and_the_columns_of_its_inputs() -> None:
     counts = [sql for sql in sent if "count(*)" in sql]
     assert counts == [f"select (select count(*) from {SOURCE} version as of 1)"]
     properties = runs.lake.tables[TARGET].properties
-    size = {"inputs": {SOURCE: 1_000_000}, "rows": 0, "differed": None}
+    size = {"inputs": {SOURCE: 1_000_000}, "rows": 0, "differed": None, "bytes": 0}
     assert json.loads(properties["headwaters.size"]) == size
     columns: Any = COLUMNS
     assert json.loads(properties["headwaters.columns"]) == {SOURCE: columns_digest(columns)}
