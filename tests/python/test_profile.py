@@ -109,7 +109,7 @@ def test_a_lake_may_be_in_a_store_and_has_a_folder_on_this_machine(
     assert str(find_project(target="cluster").lake) == "s3a://shop/lake"
     with pytest.raises(UserError, match="the lake is s3a://shop/lake/: write s3a://shop/lake"):
         find_project(target="slash").lake  # noqa: B018 - to read it raises
-    with pytest.raises(UserError, match="choose a target with spark"):
+    with pytest.raises(UserError, match="of its own: choose --target dev or --target named"):
         find_project(target="cluster").spark_settings()
     monkeypatch.setenv("HEADWATERS_LOCAL", "/var/lake")
     assert find_project().local == Path("/var/lake")
