@@ -178,7 +178,7 @@ def play(bench: Bench) -> tuple[dict[str, dict[str, Round]], rows_read.RowsRead]
         runs = Warehouse(spark, pid, projects)
         for variant in projects:
             runs.dbt("seed", variant, *(f"--select=+{name}" for name in MODELS))
-            record(bench, "history", variant, runs.run(variant), rows)
+            record(bench, "history", variant, runs.run(variant), rows=rows)
         for number in range(1, BATCHES + 1):
             case = f"batch {number}"
             change(spark, inputs, number)
@@ -190,33 +190,22 @@ def play(bench: Bench) -> tuple[dict[str, dict[str, Round]], rows_read.RowsRead]
                 print(f"{case}, {variant}: {len(different)} tables differ", different, flush=True)
                 assert variant == "stock merge" or not different
             for variant in projects:
-                record(bench, case, variant, took[variant], rows)
+                record(bench, case, variant, took[variant], rows=rows)
             recomputed = in_duckdb(bench.work / "lake", list(took["table"].models))
             bench.record(named(case), "DuckDB", recomputed.wall, recomputed.cpu, rows=rows)
         for variant in projects:
-            record_sums(bench, variant, [took[variant] for took in rounds.values()], rows)
-        record(bench, "no changes", "headwaters", runs.run("headwaters"), rows)
+            every = (took[variant] for took in rounds.values())
+            record(bench, "all batches", variant, *every, rows=rows)
+        record(bench, "no changes", "headwaters", runs.run("headwaters"), rows=rows)
     return rounds, rows_read.read(events)
 
 
-def record(bench: Bench, case: str, variant: str, took: Round, rows: int) -> None:
-    """Record the sums of a round."""
-    clock = took.clock
-    bench.record(
-        named(case), variant, clock.wall, clock.cpu, rows=rows, statements=took.statements or None
-    )
-
-
-def record_sums(bench: Bench, variant: str, rounds: Sequence[Round], rows: int) -> None:
-    """Record the sums of all batches."""
-    bench.record(
-        named("all batches"),
-        variant,
-        sum(one.clock.wall for one in rounds),
-        sum(one.clock.cpu for one in rounds),
-        rows=rows,
-        statements=sum(one.statements for one in rounds),
-    )
+def record(bench: Bench, case: str, variant: str, *rounds: Round, rows: int) -> None:
+    """Record the sums of one or more rounds."""
+    clocks = [took.clock for took in rounds]
+    wall, cpu = sum(one.wall for one in clocks), sum(one.cpu for one in clocks)
+    statements = sum(took.statements for took in rounds) or None
+    bench.record(named(case), variant, wall, cpu, rows=rows, statements=statements)
 
 
 def named(case: str) -> str:

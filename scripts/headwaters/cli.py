@@ -411,15 +411,16 @@ def audit(
 
     project, contracts, code = _contracts(select, exclude, target, profiles_dir)
     found = run(project, contracts, say=_say)
+    compared = [one for one in contracts if not isinstance(found[one.name], CodedError)]
+    removed = removed_records(project, [one for one in compared if not right(found[one.name])])
     for contract in contracts:
-        balances, removed = found[contract.name], NONE_REMOVED
+        balances, gone = found[contract.name], removed.get(contract.name, NONE_REMOVED)
         if isinstance(balances, CodedError):
             code = max(code, exit_code(balances))
-        elif not right(balances):
-            removed = removed_records(project, contract)
-            code = code if right(balances, removed) else max(code, 1)
+        elif not right(balances, gone):
+            code = max(code, 1)
         settled = settled_records(project, contract)
-        for line in summarise(contract.name, balances, settled, removed):
+        for line in summarise(contract.name, balances, settled, gone):
             typer.echo(line)
     raise typer.Exit(code)
 

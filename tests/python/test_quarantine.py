@@ -6,6 +6,7 @@ import re
 import shlex
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from headwaters.cli import app
 from headwaters.platform.project import Project
 from headwaters.platform.sql import literal
 from headwaters.streams.contract import parse_contract
+from headwaters.streams.ingestion import reconcile
 from headwaters.streams.ingestion.reconcile import summarise
 from headwaters.streams.ingestion.settle import Settled
 from headwaters.streams.ingestion.status import status
@@ -143,6 +145,27 @@ def test_the_reconciliation_names_rows_that_operations_removed() -> None:
         "WRONG: 2 missing, 0 extra",
         "  a.json: 3 read, 1 bronze, 0 quarantined, 2 missing, 0 extra",
     ]
+
+
+@pytest.mark.parametrize(("erased", "code"), [({"erase": 2}, 0), ({"erase": 1}, 1), ({}, 1)])
+def test_an_audit_asks_for_removed_rows_where_records_are_missing(
+    monkeypatch: pytest.MonkeyPatch, erased: dict[str, int], code: int
+) -> None:
+    asked: list[list[str]] = []
+
+    def removed(project: object, contracts: Any) -> dict[str, dict[str, int]]:
+        asked.append([one.name for one in contracts])
+        return {"orders": erased} if erased else {}
+
+    contracts = [SimpleNamespace(name=name) for name in ("orders", "returns")]
+    found = {"orders": [Balance("a", 3, 1, 0, 2, 0)], "returns": [Balance("b", 1, 1, 0, 0, 0)]}
+    monkeypatch.setattr("headwaters.cli._contracts", lambda *_: (None, contracts, 0))
+    monkeypatch.setattr(reconcile, "audit", lambda *_, **__: found)
+    monkeypatch.setattr(reconcile, "settled_records", lambda *_: 0)
+    monkeypatch.setattr(reconcile, "removed_records", removed)
+    done = CliRunner().invoke(app, ["audit"])
+    assert (done.exit_code, asked) == (code, [["orders"]]), done.output
+    assert done.output.splitlines()[0].endswith("right" if code == 0 else "2 missing, 0 extra")
 
 
 def test_the_first_argument_may_be_a_stream() -> None:

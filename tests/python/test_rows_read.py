@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from processes import ROOT, environment
+from processes import ROOT, environment, printed
 
 # Plays the benchmark's history and a batch, and prints the rows that each model read, in two forms.
 PLAY = """
@@ -34,17 +33,9 @@ def test_no_model_reads_more_rows_than_its_plain_table(tmp_path: Path) -> None:
     scale = {"BROKERAGE_SCALE": "0.1", "BROKERAGE_BATCHES": "1"}
     variables = {**environment(), **scale, "BROKERAGE_VARIANTS": "table,headwaters"}
     variables["PYTHONPATH"] = f"{ROOT / 'scripts'}:{ROOT}"
-    done = subprocess.run(
-        [sys.executable, "-c", PLAY, str(tmp_path)],
-        cwd=tmp_path,
-        env=variables,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    [printed] = [line for line in done.stdout.splitlines() if line.startswith("read: ")]
-    rows = json.loads(printed.removeprefix("read: "))
+    lines = printed([sys.executable, "-c", PLAY, str(tmp_path)], tmp_path, variables).splitlines()
+    [found] = [line for line in lines if line.startswith("read: ")]
+    rows = json.loads(found.removeprefix("read: "))
     assert len(rows) == 49
     # runs of one query were seen to read 1,455 rows and 1,454
     assert {name: pair for name, pair in rows.items() if pair[0] > 1.01 * pair[1]} == {}

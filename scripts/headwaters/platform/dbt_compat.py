@@ -77,10 +77,7 @@ def rendered_target(root: Path, folder: Path, target: str | None) -> RenderedTar
 
     `target` defaults to the profile's own. Raise one of `PROFILE_ERRORS` if dbt cannot read it.
     """
-    set_invocation_context(dict(os.environ))
-    renderer = ProfileRenderer({})
-    name = renderer.render_value(load_raw_project(str(root)).get("profile"))
-    profile = read_profile(str(folder)).get(Profile.pick_profile_name(None, name))
+    renderer, name, profile = _profile_of(root, folder)
     if not isinstance(profile, dict):
         return RenderedTarget(name, "", None)
     chosen, settings = Profile.render_profile(profile, name, target, renderer)
@@ -89,16 +86,26 @@ def rendered_target(root: Path, folder: Path, target: str | None) -> RenderedTar
 
 def targets_with_own_spark(root: Path, folder: Path) -> list[str]:
     """Return the project's targets of `type: headwaters` whose Spark runs in the process."""
-    set_invocation_context(dict(os.environ))
-    name = ProfileRenderer({}).render_value(load_raw_project(str(root)).get("profile"))
-    profile = read_profile(str(folder)).get(Profile.pick_profile_name(None, name)) or {}
+    _, _, profile = _profile_of(root, folder)
     return [
         target
         for target, given in (profile.get("outputs") or {}).items()
-        if given.get("type") == "headwaters"
+        if isinstance(given, dict)
+        and given.get("type") == "headwaters"
         and given.get("method", "session") == "session"
         and "spark.remote" not in (given.get("server_side_parameters") or {})
     ]
+
+
+def _profile_of(root: Path, folder: Path) -> tuple[ProfileRenderer, str, Any]:
+    """Return dbt's renderer, the name of the project's profile, and the unrendered profile.
+
+    The latter is None if the file does not have it.
+    """
+    set_invocation_context(dict(os.environ))
+    renderer = ProfileRenderer({})
+    name = renderer.render_value(load_raw_project(str(root)).get("profile"))
+    return renderer, name, read_profile(str(folder)).get(Profile.pick_profile_name(None, name))
 
 
 def merge_levels_of(names: Iterable[str]) -> None:

@@ -19,8 +19,8 @@ from headwaters.platform.nodes import Node, setting, table_name
 from headwaters.platform.project import Project
 from headwaters.report.facts import Freshness, ReportedOutcome
 from headwaters.streams.contract import Contract, parse_contract
+from headwaters.tables.ledger import OPS
 
-_OPS = "source.dbt_headwaters.ops."
 _PERIODS = {"minute": 60, "hour": 3600, "day": 86400}
 
 
@@ -40,7 +40,7 @@ class Declared:
     @property
     def ops(self) -> str:
         """Return the schema of headwaters' own records."""
-        node = self.nodes.get(f"{_OPS}operations")
+        node = self.nodes.get(f"{OPS}operations")
         return str(node["schema"]).lower() if node else "ops"
 
     @property

@@ -22,6 +22,7 @@ from headwaters.platform.waiting import during
 from headwaters.review.facts import Effort
 from headwaters.review.spark import without_values
 from headwaters.review.unit_tests import unit_test_difference
+from headwaters.tables.ledger import OPS
 
 if TYPE_CHECKING:
     from dbt.contracts.graph.manifest import Manifest
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 # dbt selects the nodes to build by this tag. Other selection methods also match folders named like
 # a node, and would build the nodes of that folder in production.
 _CHOSEN = "headwaters.review"
-_RECORDS = "source.dbt_headwaters.ops."
 
 
 def redirected(
@@ -42,7 +42,7 @@ def redirected(
     """
     made = copied(manifest)
     if records is not None:
-        noted = (key for key in made.sources if key.startswith(_RECORDS))
+        noted = (key for key in made.sources if key.startswith(OPS))
         places = {**dict.fromkeys(noted, records), **places}
     for key in [key for key, node in made.nodes.items() if str(node.resource_type) == "operation"]:
         del made.nodes[key]

@@ -53,8 +53,10 @@ def require_proof(model: Model, plan: Plan) -> Model:
 
 def _warn_of_missing_commas(model: Model, plan: Plan) -> None:
     """Warn of a column that gets the name of another one of an input, on the next line."""
-    for column, name in missing_commas(model.code):
-        if name.lower() not in _columns_of_inputs(model, plan):
+    named = list(missing_commas(model.code))
+    columns = _columns_of_inputs(model, plan) if named else set()
+    for column, name in named:
+        if name.lower() not in columns:
             continue
         model.session.warn(
             f"{model.target}: the column {column} is named {name}, which is on the next line. Is a "
@@ -63,6 +65,7 @@ def _warn_of_missing_commas(model: Model, plan: Plan) -> None:
 
 
 def _columns_of_inputs(model: Model, plan: Plan) -> set[str]:
+    """Return the names of all columns of the inputs at their versions, in lower case."""
     return {
         column.name.lower()
         for spec in plan.inputs

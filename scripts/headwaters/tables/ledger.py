@@ -13,13 +13,13 @@ from headwaters.platform.places import Place
 from headwaters.platform.project import Project
 from headwaters.tables.delta_log import created_at, exists
 
-_OPERATIONS = "source.dbt_headwaters.ops.operations"
+OPS = "source.dbt_headwaters.ops."  # the ids of headwaters' own records begin with it
 _REMOVING = ("delete_where", "erase")  # operations that only delete rows
 
 
 def ledger_of(project: Project) -> Place | None:
     """Return the ledger's place, or None if no operation has run or it is disabled."""
-    node = parse(project).sources.get(_OPERATIONS)
+    node = parse(project).sources.get(f"{OPS}operations")
     if node is None:
         return None
     place = project.warehouse / f"{node.schema.lower()}.db" / node.identifier.lower()
@@ -33,7 +33,9 @@ def removed_rows(ledger: Place, tables: Mapping[str, Place]) -> Counter[str]:
     the same name do not count.
     """
     columns = "at, operation, table_name, arguments, version_after"
-    done = list(rows_of(ledger, f"select {columns} from t where state = 'done' order by at desc"))
+    counted = ", ".join(f"'{name}'" for name in (*_REMOVING, "restore"))
+    condition = f"state = 'done' and operation in ({counted})"
+    done = list(rows_of(ledger, f"select {columns} from t where {condition} order by at desc"))
     removed: Counter[str] = Counter()
     for name, place in tables.items():
         begun = created_at(place)

@@ -51,5 +51,9 @@ def test_operations_on_an_earlier_table_of_the_name_do_not_count(tmp_path: Path)
             (created + timedelta(days=1), "done", "bronze.others", 1000),
         ]
     ]
+    later = {"at": created + timedelta(days=2), "state": "done", "table_name": "bronze.orders"}
+    # a restore to a version that has the erasure, and an operation that leaves no version
+    rows.append(later | {"version_after": None, "operation": "drop", "arguments": "{}"})
+    rows.append(later | {"at": created + timedelta(days=3)} | entry(5, "restore", version=3))
     write_deltalake(ledger, pa.Table.from_pylist(rows))
     assert removed_rows(ledger, {"bronze.orders": table}) == {"erase": 100}

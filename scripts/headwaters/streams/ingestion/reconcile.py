@@ -21,6 +21,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from headwaters.platform.errors import CodedError, WorkError
+from headwaters.platform.places import Place
 from headwaters.platform.project import Project
 from headwaters.streams.contract import Contract
 from headwaters.streams.formats.registry import format_of
@@ -73,8 +74,6 @@ def right(found: Sequence[Balance] | CodedError, removed: Mapping[str, int] = NO
     """
     if isinstance(found, CodedError):
         return False
-    if all(balance.right for balance in found):
-        return True
     missing = sum(balance.missing for balance in found)
     return missing <= sum(removed.values()) and not any(balance.extra for balance in found)
 
@@ -138,18 +137,22 @@ def settled_records(project: Project, contract: Contract) -> int:
     return found.settled if found else 0
 
 
-def removed_records(project: Project, contract: Contract) -> Counter[str]:
-    """Return the rows that operations deleted from a stream's tables, by operation."""
-    stream = Stream.of(project, contract)
-    ledger = ledger_of(project)
+def removed_records(project: Project, contracts: Sequence[Contract]) -> dict[str, Counter[str]]:
+    """Return the rows that operations deleted from streams' tables: by stream, then operation."""
+    ledger = ledger_of(project) if contracts else None
     if ledger is None:
-        return Counter()
-    tables = {
+        return {}
+    return {one.name: removed_rows(ledger, _tables(project, one)) for one in contracts}
+
+
+def _tables(project: Project, contract: Contract) -> dict[str, Place]:
+    """Return the folders of a stream's existing tables, by name."""
+    stream = Stream.of(project, contract)
+    return {
         f"{contract.schema_name}.{table.name}": table
         for table in (stream.bronze, stream.quarantine)
         if exists(table)
     }
-    return removed_rows(ledger, tables)
 
 
 def summarise(
