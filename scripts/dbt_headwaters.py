@@ -17,6 +17,7 @@ from dbt_common.exceptions import CompilationError
 from headwaters.platform.dbt_compat import (
     as_hook,
     explain_unknown_names,
+    let_runs_name_missing_columns,
     name_models_with_wrong_config,
 )
 from headwaters.platform.problems import Problem
@@ -46,3 +47,4 @@ class Headwaters(dbtPlugin):
 plugins = [Headwaters]
 explain_unknown_names(explained)
 name_models_with_wrong_config()
+let_runs_name_missing_columns()

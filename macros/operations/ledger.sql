@@ -6,7 +6,7 @@
 {% macro hw_begin_operation(operation, table, reason, arguments, version, detail, undo) %}
     {%- set record = {
         'id': local_md5(invocation_id ~ operation ~ table)[:12], 'operation': operation, 'table': table, 'reason': reason,
-        'user': hw_invoked_by(),
+        'user': adapter.names.user_name(),
         'arguments': tojson(arguments, sort_keys=true), 'version': version, 'files': detail['numFiles'] if detail else none,
         'bytes': detail['sizeInBytes'] if detail else none, 'undo': undo,
     } -%}
@@ -60,9 +60,3 @@
 {% macro hw_or_null(number) -%}
     {{ 'null' if number is none else number }}
 {%- endmacro %}
-
-
-{#- Returns the user: HEADWATERS_USER, or the user of the machine. -#}
-{% macro hw_invoked_by() %}
-    {{ return(env_var('HEADWATERS_USER', '') or env_var('USER', '') or env_var('LOGNAME', 'unknown')) }}
-{% endmacro %}

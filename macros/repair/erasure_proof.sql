@@ -45,7 +45,7 @@ select current_timestamp() as at, * from values {{ proof | join(', ') }} as proo
     {%- set log_gone_by = 'timestamp_millis(' ~ look.log_gone_by ~ ')' if look.log_gone_by else 'null' -%}
     {{ return('(' ~ [
         hw_literal(wanted.kind), hw_literal(wanted.erasure.digest(not dry_run) or ''), hw_literal(place.name), look.version | string,
-        look.files.files | string, look.files.found | string, gone_by, hw_literal(reason), hw_literal(hw_invoked_by()),
+        look.files.files | string, look.files.found | string, gone_by, hw_literal(reason), hw_literal(adapter.names.user_name()),
         hw_literal(invocation_id), look.logs.files | string, look.logs.found | string, log_gone_by, place.undecided | length | string,
     ] | join(', ') ~ ')') }}
 {% endmacro %}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import yaml
+from projects import run_dbt
 
 from headwaters.tables.model_contracts import columns_to_paste, missing_columns
 
@@ -47,4 +50,37 @@ def test_a_run_warns_before_spark_starts() -> None:
     assert missing_columns(nodes, selected) == [
         "[HW_NO_COLUMNS] models/gold/daily.sql has an enforced contract, and models/gold/all.yml "
         "declares no columns: its run will fail, and print them to paste"
+    ]
+
+
+def test_dbt_parses_an_entry_without_columns_and_names_the_file_of_a_wrong_default(
+    tmp_path: Path,
+) -> None:
+    project: dict[str, Any] = {
+        **{"name": "shop", "version": "1.0.0", "profile": "headwaters"},
+        "models": {
+            "+materialized": "incremental",
+            "+incremental_strategy": "auto",
+            "+contract": {"enforced": True},
+        },
+    }
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "daily.sql").write_text("select 1 as id")
+    (tmp_path / "models" / "all.yml").write_text(
+        "models: [{name: daily, description: The parcels of each day.}]"
+    )
+    (tmp_path / "dbt_project.yml").write_text(json.dumps(project))
+    refused = run_dbt(tmp_path, "parse", project_dir=tmp_path, expect=False)
+    assert str(refused.exception) == (
+        "Compilation Error\n  dbt_project.yml, for models/daily.sql: Invalid value for "
+        "on_schema_change: ignore. Models materialized as incremental with contracts enabled must "
+        "set on_schema_change to 'append_new_columns' or 'fail'"
+    )
+    project["models"]["+on_schema_change"] = "append_new_columns"
+    (tmp_path / "dbt_project.yml").write_text(json.dumps(project))
+    manifest = run_dbt(tmp_path, "parse", project_dir=tmp_path).result
+    nodes = {key: node.to_dict() for key, node in manifest.nodes.items()}
+    assert missing_columns(nodes, nodes) == [
+        "[HW_NO_COLUMNS] models/daily.sql has an enforced contract, and models/all.yml declares "
+        "no columns: its run will fail, and print them to paste"
     ]

@@ -57,7 +57,7 @@ LINES = {
         "comma, an operator or END may be missing before it [PARSE_SYNTAX_ERROR]"
     ),
     "trailing_comma": (
-        "[HW_SQL_SYNTAX] m.sql:6: remove the comma before FROM [TRAILING_COMMA_IN_SELECT]"
+        "[HW_SQL_SYNTAX] m.sql:5: remove the last comma before FROM [TRAILING_COMMA_IN_SELECT]"
     ),
     "trailing_comma_cte": (
         "[HW_SQL_SYNTAX] m.sql:4: Syntax error at or near '*' in `select * from a`: "

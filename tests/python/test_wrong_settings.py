@@ -547,6 +547,8 @@ PROJECT = {
             "+incremental_predicates": "v > 1",
             "+on_schema_change": "append_new_columns",
             "+apply_by": "keys",
+            "tabel": {"+on_gpa": "fail"},
+            "incremantal": {"+on_gpa": "fail"},  # one line for both
         }
     },
     "snapshots": {"+strategy": "check", "+check_cols": "all", "+unique_key": "id"},
@@ -563,7 +565,7 @@ def parsed(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     for name, config in MODELS.items():
         (folder / "models" / f"{name}.sql").write_text(f"{config}\n{SQL}\n")
     manifest = run_dbt(folder, "parse", project_dir=folder).result
-    return sorted(str(problem) for problem in every_problem(manifest))
+    return sorted(set(map(str, every_problem(manifest))))
 
 
 ALLOWED = "(allowed: ephemeral, incremental, materialized_view, table, view)"
@@ -611,6 +613,7 @@ def test_dbt_refuses_each_by_name(parsed: list[str]) -> None:
                 useless("apply_by", "headwaters' strategies", "append"),
             ),
             at("models/in_yaml.sql: in_yaml", useless("merge_update_columns", "merge", "auto")),
+            at("dbt_project.yml", unknown("on_gpa", "on_gap")),
             at(f"{yaml}: beside", unknown("on_gp", "on_gap")),
             at(f"{yaml}: confg", unknown("acces", "access")),
             at(f"{yaml}: confg", unknown("confg", "config")),

@@ -1,7 +1,9 @@
-"""The nearest existing names of misspelt ones."""
+"""The nearest existing names of misspelt ones, and the name of the user."""
 
 from __future__ import annotations
 
+import getpass
+import os
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -99,3 +101,11 @@ def _edits(text: str, name: str) -> int:
             row.append(edits)
         before, last = last, row
     return last[-1]
+
+
+def user_name() -> str:
+    """Return HEADWATERS_USER, or the name of this process's user: `uid 1000` if it has none."""
+    try:
+        return os.environ.get("HEADWATERS_USER") or getpass.getuser()
+    except (KeyError, OSError):  # a container may run as a number
+        return f"uid {os.getuid()}"

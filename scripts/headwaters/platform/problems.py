@@ -7,10 +7,14 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Problem:
-    """One cause: its stable code, the mistake and the remedy."""
+    """One cause: its stable code, the mistake and the remedy.
+
+    `setting`: the name in a node's config that it is about, such as `meta.on_gap`, if it is known.
+    """
 
     code: str
     text: str
+    setting: str = ""
 
     def __str__(self) -> str:
         """Return the text of an error."""

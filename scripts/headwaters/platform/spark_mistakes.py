@@ -167,6 +167,8 @@ def explained(text: str, statement: str, model: SqlText) -> str | None:
     code, explain = mistake
     read, rest = (_ADDED.sub("", part) for part in (line[:position], line[position:]))
     error = _Error(_STATE.sub("", message), read + rest, len(read), plain.compiled)
+    if condition == "TRAILING_COMMA_IN_SELECT":
+        number = _line_of_comma(lines, number, position)
     where = _where(without_pins, number, error, plain)
     if state and state[1].startswith("22"):  # a review hides values between condition and state
         return f"[{code}] {where}[{condition}] {explain(error)} SQLSTATE: {state[1]}"
@@ -204,6 +206,13 @@ def _where(statement: str, number: int, error: _Error, model: SqlText) -> str:
     if not model.path:
         return f"line {line}: " if line and "\n" in model.compiled else ""
     return f"{model.path}:{line + model.before}: " if line else f"{model.path}: "
+
+
+def _line_of_comma(lines: list[str], number: int, position: int) -> int:
+    """Return the number of the line of the last comma before a place in a statement."""
+    before = [*lines[: number - 1], lines[number - 1][:position]] if number else []
+    commas = [i for i, line in enumerate(before, 1) if "," in line.partition("--")[0]]
+    return commas[-1] if commas else number
 
 
 def _line_of_name(error: _Error) -> int | None:
@@ -351,7 +360,7 @@ def _cause_of(near: str, text: str, read: str) -> str:
 
 
 def _trailing_comma(error: _Error) -> str:
-    return "remove the comma before FROM"
+    return "remove the last comma before FROM"
 
 
 def _ungrouped(error: _Error) -> str:

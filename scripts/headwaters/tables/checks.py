@@ -60,7 +60,14 @@ def node_problems(node: Node) -> Iterator[Problem]:
         problems += [problem for check in checks for problem in check(config)]
         problems += fitting_problems(node)
         problems += python_problems(node)
-    yield from (problem.at(place_of(node)) for problem in problems)
+    yield from (problem.at(_place(node, problem)) for problem in problems)
+
+
+def _place(node: Node, problem: Problem) -> str:
+    """Return the file and the node of a problem, or the project's file if the setting is there."""
+    is_known = bool(problem.setting) and "written" in node and not node.get("is_of_package")
+    is_in_project = is_known and problem.setting not in node["written"]
+    return "dbt_project.yml" if is_in_project else place_of(node)
 
 
 def every_problem(manifest: Manifest) -> Iterator[Problem]:
@@ -190,7 +197,10 @@ def as_seen_by(project: str, node: Node) -> Node:
 
 
 def some(problems: Iterable[Problem]) -> list[Problem]:
-    """Limit the problems to a readable number: one wrong property of a layer affects each model."""
-    found = list(problems)
+    """Limit the problems to a readable number: one wrong property of a layer affects each model.
+
+    A line of `dbt_project.yml` is named once for all its models.
+    """
+    found = list(dict.fromkeys(problems))
     more = len(found) - _SHOWN
     return found if more <= 0 else [*found[:_SHOWN], Problem("", f"… and {more} more")]

@@ -41,7 +41,7 @@ def name_problems(node: Node) -> Iterator[Problem]:
     for column in (node.get("columns") or {}).values():
         own = (column.get("config") or {}).get("meta") or {}
         for problem in _unknown({**(column.get("meta") or {}), **own}, _OF_COLUMNS, "meta."):
-            yield problem.at(f"column {column['name']}")
+            yield Problem(problem.code, f"column {column['name']}: {problem.text}")
     if of_dbt:
         yield from _part_problems(node)
     if node["resource_type"] != "source" and is_contract(setting(config, "stream")):
@@ -107,7 +107,7 @@ def _unknown(
     for name in given:
         if name not in known and (near := misspelt(name, names)):
             text = f"there is no setting '{at}{name}', did you mean '{at}{near}'?"
-            yield Problem("HW_UNKNOWN_SETTING", text)
+            yield Problem("HW_UNKNOWN_SETTING", text, f"{at}{name}")
 
 
 def _part_problems(node: Node) -> Iterator[Problem]:
@@ -122,7 +122,7 @@ def _part_problems(node: Node) -> Iterator[Problem]:
         }:
             if misspelt(given, keys):
                 text = f"{name}: {not_allowed(given, keys)}"
-                yield Problem("HW_UNKNOWN_SETTING", text)
+                yield Problem("HW_UNKNOWN_SETTING", text, name)
 
 
 def _keys(value: Any) -> Iterable[Any]:

@@ -1,15 +1,19 @@
-"""The rows that operations deleted, by the ledger."""
+"""The rows that operations deleted, by the ledger, and the user of an operation."""
 
 from __future__ import annotations
 
 import json
+import os
+import pwd
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from deltalake import write_deltalake
 
+from headwaters.platform.names import user_name
 from headwaters.tables.delta_log import created_at
 from headwaters.tables.ledger import removed_from, removed_rows
 
@@ -57,3 +61,13 @@ def test_operations_on_an_earlier_table_of_the_name_do_not_count(tmp_path: Path)
     rows.append(later | {"at": created + timedelta(days=3)} | entry(5, "restore", version=3))
     write_deltalake(ledger, pa.Table.from_pylist(rows))
     assert removed_rows(ledger, {"bronze.orders": table}) == {"erase": 100}
+
+
+def test_an_operation_has_the_user_of_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADWATERS_USER", "ada")
+    assert user_name() == "ada"
+    for name in ("HEADWATERS_USER", "LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    assert user_name() == pwd.getpwuid(os.getuid()).pw_name
+    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)  # a container's user without a name
+    assert user_name() == f"uid {os.getuid()}"
