@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
+from rich.console import Console
 
 from headwaters.platform.engine import Engine
 from headwaters.platform.errors import CodedError, UserError
@@ -172,15 +174,40 @@ def test_streams_are_read_before_the_first_dbt_run(
             run(project, wrong, QueryOptions())
 
 
-def test_a_table_cuts_long_nested_values_and_no_texts(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def table(names: list[str], types: list[str], rows: list[list[str]], width: int = 0) -> list[str]:
+    """Return the printed lines of a table, on a terminal of a width or in a pipe."""
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=bool(width), width=width or None, color_system=None)
+    printing._table(names, types, rows, 10, console)
+    return out.getvalue().splitlines()
+
+
+def test_a_terminal_cuts_long_nested_values_and_no_texts() -> None:
     long = "x" * 200
     rows = [["1", f'{{"a": "{long}"}}', long]]
-    printing._table(["id", "map", "text"], ["int", "map<string,string>", "string"], rows, 10)
-    _, row, end = capsys.readouterr().out.splitlines()
+    names, types = ["id", "map", "text"], ["int", "map<string,string>", "string"]
+    _, row, end = table(names, types, rows, width=400)
     assert [len(cell) for cell in row.split()] == [1, 5, 95, 200]
     assert "x… " in row and end == "(1 row; --format json prints whole values)"
+    _, row, end = table(names, types, rows)
+    assert row.split(maxsplit=1)[1] == f'{{"a": "{long}"}}  {long}' and end == "(1 row)"
+
+
+def test_a_long_value_is_folded_on_a_terminal_and_whole_in_a_pipe() -> None:
+    key, long = "delta.enableChangeDataFeed", "word " * 4000 + "end"
+    rows = [["headwaters.proof", long], [key, "true"]]
+    names, types = ["key", "value"], ["string", "string"]
+    lines = table(names, types, rows, width=60)
+    assert max(map(len, lines)) <= 60
+    assert lines[-2].split() == [key, "true"]  # only the last column is folded
+    assert " ".join(" ".join(lines[1:-2]).split()) == f"headwaters.proof {long}"
+    assert table(names, types, rows) == [
+        f"key{' ' * 25}value",
+        f"headwaters.proof{' ' * 12}{long}",
+        f"{key}  true",
+        "(2 rows)",
+    ]
+    assert max(map(len, table(names, types, [["k" * 50, long]], width=60))) <= 60
 
 
 def test_a_row_as_json_keeps_every_digit_and_two_columns_of_one_name() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 Form = Literal["table", "csv", "json"]
 # A table is for a person to read; CSV and JSON are for programs, which take all rows.
 SHOWN = 1000
-_WIDTH = 10_000  # of a table in a file
-_NESTED = 100  # characters of an array, a map or a struct in a table
+_NESTED = 100  # characters of an array, a map or a struct on a terminal
+_LAST = 20  # the last column is folded alone if it keeps this width
 
 
 def show(frame: DataFrame, form: Form, limit: int | None) -> None:
@@ -89,26 +90,67 @@ def _rows(frame: DataFrame, limit: int) -> Iterator[Sequence[str | None]]:
 
 
 def _table(
-    names: Sequence[str], types: Sequence[str], rows: Iterable[Sequence[str | None]], most: int
+    names: Sequence[str],
+    types: Sequence[str],
+    rows: Iterable[Sequence[str | None]],
+    most: int,
+    console: Console | None = None,
 ) -> None:
-    table = Table(box=None, pad_edge=False)
-    for name, kind in zip(names, types, strict=True):
-        is_number = kind.startswith(("tinyint", "smallint", "int", "bigint", "decimal"))
-        table.add_column(Text(name), justify="right" if is_number else "left", overflow="fold")
+    """Print rows in columns: folded at the width of a terminal, or else with whole values."""
+    console = console or Console(highlight=False)
     rows = iter(rows)
-    count, is_cut = 0, False
+    shown: list[Sequence[str]] = []
+    is_cut = False
     for row in islice(rows, most or None):
-        shown = ["null" if value is None else printable(value) for value in row]
+        cells = ["null" if value is None else printable(value) for value in row]
         for index, kind in enumerate(types):
-            if _is_nested(kind) and len(shown[index]) > _NESTED:
-                shown[index], is_cut = f"{shown[index][:_NESTED]}…", True
-        table.add_row(*map(Text, shown))
-        count += 1
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = _WIDTH
-    console.print(table)
+            if console.is_terminal and _is_nested(kind) and len(cells[index]) > _NESTED:
+                cells[index], is_cut = f"{cells[index][:_NESTED]}…", True
+        shown.append(cells)
+    are_numbers = [
+        kind.startswith(("tinyint", "smallint", "int", "bigint", "decimal")) for kind in types
+    ]
+    widths = [max(map(cell_len, column)) for column in zip(names, *shown, strict=True)]
+    if console.is_terminal:
+        console.print(_folded(names, shown, are_numbers, widths, console.width))
+    else:
+        for texts in (names, *shown):
+            console.file.write(_line(texts, are_numbers, widths) + "\n")
     more = next(rows, None) is not None
     rest = "; there are more: --limit 0 prints all" if more else ""
     rest += "; --format json prints whole values" if is_cut else ""
-    console.print(f"({count:,} row{'' if count == 1 else 's'}{rest})")
+    count = len(shown)
+    console.print(f"({count:,} row{'' if count == 1 else 's'}{rest})", soft_wrap=True)
+
+
+def _folded(
+    names: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    are_numbers: Sequence[bool],
+    widths: Sequence[int],
+    width: int,
+) -> Table:
+    """Return a table that folds the last column, or all columns if the others are too wide."""
+    others = sum(widths[:-1]) + 2 * (len(widths) - 1)
+    is_last_alone = others + min(_LAST, widths[-1]) <= width
+    table = Table(box=None, pad_edge=False)
+    for index, (name, is_number) in enumerate(zip(names, are_numbers, strict=True)):
+        table.add_column(
+            Text(name),
+            justify="right" if is_number else "left",
+            overflow="fold",
+            no_wrap=is_last_alone and index < len(names) - 1,
+        )
+    for cells in rows:
+        table.add_row(*map(Text, cells))
+    return table
+
+
+def _line(cells: Sequence[str], are_numbers: Sequence[bool], widths: Sequence[int]) -> str:
+    """Return whole values side by side, without blanks at the end of the line."""
+    padded = (
+        blanks + cell if is_number else cell + blanks
+        for cell, is_number, width in zip(cells, are_numbers, widths, strict=True)
+        for blanks in [" " * (width - cell_len(cell))]
+    )
+    return "  ".join(padded).rstrip()
