@@ -164,7 +164,8 @@ class _Planning:
     def _of_plan(self, model: Model, plan: Plan) -> PlannedRun:
         is_whole = plan.compares or (plan.choice == "replace" and not plan.patch)
         reaction = deciding.of_refresh(model.refresh, is_requested=plan.is_requested)
-        changes = (*plan.ranges.values(), *plan.lookups.values())
+        lookups = () if model.settings.on_lookup_change == "ignore" else plan.lookups.values()
+        changes = (*plan.ranges.values(), *lookups)
         pending = tuple(
             PendingChanges(one.source, one.after, one.to, None if one.uncounted else one.rows)
             for one in changes

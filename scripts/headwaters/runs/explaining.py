@@ -17,6 +17,7 @@ from headwaters.runs.proving import refusal
 from headwaters.runs.session import DbtRelation, Session
 from headwaters.runs.settling import settle
 from headwaters.runs.state import read_state
+from headwaters.tables.commits import Range
 from headwaters.tables.named_tables import hidden_table_name
 
 
@@ -35,7 +36,8 @@ def explain(
     model = Model(node, target, relation, settled.code, settled.config, session)
     plan = make_plan(model, exists, state=state)
     lines = [_title(model)]
-    lines += [_input_line(spec, plan) for spec in plan.inputs]
+    ignores_lookups = model.settings.on_lookup_change == "ignore"
+    lines += [_input_line(spec, plan, ignores_lookups) for spec in plan.inputs]
     lines += _hidden_tables(model)
     lines.append(_proof_line(model))
     lines += _declaration_lines(model)
@@ -95,12 +97,12 @@ def _title(model: Model) -> str:
     return f"{model.node['schema']}.{model.node['alias']} ({auto}{strategy}{keys})"
 
 
-def _input_line(spec: Spec, plan: Plan) -> str:
+def _input_line(spec: Spec, plan: Plan, ignores_lookups: bool) -> str:
     source = spec["source"]
     held = (plan.holds or {}).get(source)
     changes = (plan.lookups if spec["kind"] == "lookup" else plan.ranges).get(source)
     if changes is not None:
-        waiting = f"{changes.commits} commits, {changes.rows} rows waiting"
+        waiting = _waiting(changes, is_ignored=spec["kind"] == "lookup" and ignores_lookups)
     elif not held:
         waiting = "not read yet"
     elif held["version"] == spec["version"]:
@@ -110,6 +112,18 @@ def _input_line(spec: Spec, plan: Plan) -> str:
     applied = held["version"] if held else "-"
     read = f"  {spec['kind']} {source}{_by(spec)}"
     return f"{read}: applied {applied}, newest {spec['version']}, {waiting}"
+
+
+def _waiting(changes: Range, *, is_ignored: bool) -> str:
+    """Describe the changes of an input. A run skips those without rows, and ignored lookups."""
+    if is_ignored and (changes.rows or changes.gap):
+        return "changed, ignored by on_lookup_change"
+    if changes.rows:
+        return f"{changes.commits} commits, {changes.rows} rows waiting"
+    if changes.gap:
+        return "its changes cannot be read"
+    versions = "1 version" if changes.versions == 1 else f"{changes.versions} versions"
+    return f"nothing waiting: {versions} without changes of rows"
 
 
 def _by(spec: Spec) -> str:

@@ -14,6 +14,7 @@ import pytest
 from headwaters.report.log_session import LogSession, LogTables
 from headwaters.report.planned_runs import PendingChanges, PlannedRun, planned_run
 from headwaters.runs import decisions
+from headwaters.runs.explaining import explain
 from headwaters.runs.inputs import inputs_of, with_inputs
 from headwaters.runs.layout import layout_note
 from headwaters.runs.model import Model
@@ -148,11 +149,7 @@ class MadeLake:
         """Build a model's table as its first run does."""
         target: Any = Relation(node["name"])
         session = self.session()
-        texts = {
-            spec["text"]: pinned(session, spec["kind"], spec["source"], options_of(spec))
-            for spec in inputs_of(sql)
-        }
-        settled = settle(session, node, with_inputs(sql, texts), {})
+        settled = settle(session, node, at_newest(session, sql), {})
         made = Model(node, target, None, settled.code, settled.config, session)
         properties = state_properties(made, inputs_of(made.sql))
         detail: dict[str, Any] = {"partitionColumns": [], "clusteringColumns": []}
@@ -168,6 +165,23 @@ class MadeLake:
         state = self.session().tables.state(str(target))
         noted = state.properties.get("headwaters.sql") if state else None
         return planned_run(self.session(noted), node, target, sql)
+
+    def explained(self, node: Mapping[str, Any], sql: str) -> list[str]:
+        """Return the lines of `explain_refresh` about the inputs and the next run."""
+        target: Any = Relation(node["name"])
+        state = self.session().tables.state(str(target))
+        session = self.session(state.properties["headwaters.sql"] if state else None)
+        lines = explain(session, node, at_newest(session, sql), target).splitlines()
+        return [line for line in lines[1:] if not line.startswith("  proof:")]
+
+
+def at_newest(session: LogSession, sql: str) -> str:
+    """Return SQL as dbt compiles it with a connection."""
+    texts = {
+        spec["text"]: pinned(session, spec["kind"], spec["source"], options_of(spec))
+        for spec in inputs_of(sql)
+    }
+    return with_inputs(sql, texts)
 
 
 def options_of(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -395,3 +409,36 @@ def test_commits_have_the_times_of_their_files_unless_the_table_dates_them(lake:
     times = '"configuration": {"delta.enableInCommitTimestamps": "true", '
     first.write_text(first.read_text().replace('"configuration": {', times))
     assert [one.at for one in lake.session().tables.history("raw.orders", 1)] == [77]
+
+
+def test_an_explanation_says_that_nothing_waits_before_a_run_that_is_skipped(
+    lake: MadeLake,
+) -> None:
+    orders, skipped = "  changes raw.orders: applied 0, newest", "  next run: skip, no changes"
+    kept = lake.model("kept", **BY_FEED, on_lookup_change="ignore")
+    lake.create("raw.names", 20)
+    names = {**lake.graph["sources"]["source.raw.orders"], "identifier": "names", "name": "names"}
+    lake.graph["sources"]["source.raw.names"] = names | {"unique_id": "source.raw.names"}
+    sql = f"select o.id, x.n from {marked('changes')} as o"
+    sql += f" left join {marked('lookup', 'raw.names')} as x on o.id = x.id"
+    lake.build(kept, sql)
+    lake.append("raw.names", 3)
+    for _ in range(2):
+        lake.commit("raw.orders", "OPTIMIZE", {}, {"numRemovedFiles": 2, "numAddedFiles": 1})
+    assert lake.explained(kept, sql) == [
+        f"{orders} 2, nothing waiting: 2 versions without changes of rows",
+        "  lookup raw.names: applied 0, newest 1, changed, ignored by on_lookup_change",
+        skipped,
+    ]
+    assert lake.next_run(kept, sql).pending == (PendingChanges("raw.orders", 0, 2, 0),)
+    lake.append("raw.orders", 5)
+    assert lake.explained(kept, sql)[::2] == [
+        f"{orders} 3, 1 commits, 5 rows waiting",
+        "  next run: incremental, 5 rows changed",
+    ]
+    lake.commit("raw.orders", "RENAME COLUMN")
+    lake.build(kept, sql)
+    lake.commit("raw.orders", "RENAME COLUMN")
+    assert lake.explained(kept, sql)[0] == (
+        "  changes raw.orders: applied 4, newest 5, its changes cannot be read"
+    )
