@@ -14,9 +14,7 @@
     {%- set table = load_agate_table() -%}
     {%- do store_result('agate_table', response='OK', agate_table=table) -%}
     {%- set batches = hw_seed_batches(table, hw_seed_types(table)) -%}
-    {%- set checksum = local_md5(
-        hw_seed_create(target_relation, batches | join('\n'), none) ~ tojson(model.columns, sort_keys=true)
-    ) -%}
+    {%- set checksum = hw_seed_checksum(target_relation, batches) -%}
     {%- set detail = none -%}
     {%- if old_relation is not none and old_relation.is_delta -%}
         {%- set detail = run_query('describe detail ' ~ old_relation).rows[0] -%}
@@ -187,17 +185,21 @@ if({{ name }} is null or {{ cast }} is not null{{ fits }}, {{ cast }}, raise_err
 {% endmacro %}
 
 
+{#- Returns a digest of all that the load of the seed writes. -#}
+{% macro hw_seed_checksum(relation, batches) %}
+    {{ return(local_md5(hw_seed_create(relation, batches | join('\n'), none) ~ tojson(model.columns, sort_keys=true))) }}
+{% endmacro %}
+
+
+{#- Returns the digest for `headwaters explain`, in the context of the seed. -#}
+{% macro hw_seed_checksum_of_file() %}
+    {%- set table = load_agate_table() -%}
+    {{ return(hw_seed_checksum(this.incorporate(type='table'), hw_seed_batches(table, hw_seed_types(table)))) }}
+{% endmacro %}
+
+
 {#- Returns true if the table has the seed of this checksum: a seed wrote it, and nothing else has written since. -#}
 {% macro hw_seed_is_current(relation, detail, checksum) %}
-    {%- if adapter.commits.as_mapping(detail['properties']).get('headwaters.seed.checksum') != checksum -%}
-        {{ return(false) }}
-    {%- endif -%}
-    {%- set harmless = [
-        'OPTIMIZE', 'VACUUM START', 'VACUUM END', 'SET TBLPROPERTIES', 'UNSET TBLPROPERTIES', 'CHANGE COLUMN', 'CHANGE COLUMNS'
-    ] -%}
-    {%- set writes = [] -%}
-    {%- for commit in run_query('describe history ' ~ relation ~ ' limit 20') if commit['operation'] not in harmless -%}
-        {%- do writes.append(commit['operation']) -%}
-    {%- endfor -%}
-    {{ return(writes and writes[0] in ['CREATE TABLE AS SELECT', 'CREATE OR REPLACE TABLE AS SELECT']) }}
+    {%- set operations = run_query('describe history ' ~ relation ~ ' limit 20') | map(attribute='operation') -%}
+    {{ return(adapter.commits.reason_to_load(detail['properties'], checksum, operations) is none) }}
 {% endmacro %}

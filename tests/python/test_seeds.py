@@ -11,6 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from projects import ROOT
+
+from headwaters.platform.project import Project as DbtProject
+from headwaters.report import next_runs
 
 Project = Callable[[dict[str, str]], Path]
 
@@ -118,13 +122,21 @@ def test_a_seed_holds_any_text_has_the_types_it_declares_and_may_be_empty(
 
 
 def test_a_seed_is_replaced_in_one_commit_and_only_when_it_changed(
-    dbt: Any, spark: Any, schema: str, new_project: Project
+    dbt: Any, spark: Any, schema: str, new_project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = f"{schema}_reference.s"
     project = new_project({"seeds/s.csv": "id\n1\n", "seeds/s.yml": types(id="int")})
+    monkeypatch.setenv("HEADWATERS_SCHEMA", schema)
+
+    def explained() -> list[str]:
+        runs = next_runs.explain(DbtProject(project, ROOT / "profiles", "engine"), (), ())
+        return [run.reason for run in runs]
+
+    assert explained() == ["first load"]
     dbt("seed", project_dir=project, schema=schema)
     dbt("seed", project_dir=project, schema=schema)
     assert versions(spark, table) == ["CREATE OR REPLACE TABLE AS SELECT"]
+    assert explained() == []
 
     # properties of ours that are no longer declared are removed; the rows stay
     spark.sql(f"alter table {table} set tblproperties ('headwaters.declared'='old', 'old'='x')")
@@ -136,6 +148,7 @@ def test_a_seed_is_replaced_in_one_commit_and_only_when_it_changed(
 
     (project / "seeds/s.csv").write_text("id,name\n2,it's\n")
     (project / "seeds/s.yml").write_text(types(id="bigint", name="string"))
+    assert explained() == ["its file or settings changed since its last load"]
     dbt("seed", project_dir=project, schema=schema)
     assert versions(spark, table).count("CREATE OR REPLACE TABLE AS SELECT") == 2
     assert spark.table(table).dtypes == [("id", "bigint"), ("name", "string")]

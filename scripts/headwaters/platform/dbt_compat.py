@@ -141,6 +141,15 @@ def compiled(context: Mapping[str, Any], unique_id: str) -> str:
     return str(done.compiled_code)
 
 
+def context_of(context: Mapping[str, Any], unique_id: str) -> dict[str, Any]:
+    """Return the context of a run of a node, from that of another macro."""
+    from dbt.context.providers import generate_runtime_model_context  # slow to import
+
+    ref = context["builtins"]["ref"]
+    node = ref.manifest.nodes[unique_id]
+    return generate_runtime_model_context(node, ref.config, ref.manifest)
+
+
 def forget_setting(config: Any, name: str) -> None:
     """Remove a setting from a node's config, which may be of an adapter."""
     getattr(config, "_extra", {}).pop(name, None)

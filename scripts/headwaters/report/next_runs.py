@@ -60,12 +60,12 @@ class PredictedCost:
 
 @dataclass(frozen=True)
 class ExplainedRun:
-    """The next run of a model.
+    """The next run of a model, or the next load of a seed.
 
     `action` is that of headwaters.report.planned_runs, or `follow`: the model has no changes before
-    the runs of the models in `after`. `changed_rows` counts the rows of the inputs' pending commits
-    at most, and `table_rows` those of the model's table. `may_replace`: Spark decides between the
-    action and a replacement.
+    the runs of the models and seeds in `after`. `changed_rows` counts the rows of the inputs'
+    pending commits at most, and `table_rows` those of the model's table. `may_replace`: Spark
+    decides between the action and a replacement.
     """
 
     name: str
@@ -81,7 +81,9 @@ class ExplainedRun:
 
 
 def explain(project: Project, select: Sequence[str], exclude: Sequence[str]) -> list[ExplainedRun]:
-    """Return the next runs of the selected models, in the order of their runs. Starts no Spark.
+    """Return the next runs of the selected models, in their order, with seeds to load.
+
+    Starts no Spark.
 
     Raises UserError if another Spark has the tables or the selection has no model, WorkError for a
     damaged log.
@@ -107,8 +109,10 @@ def explain(project: Project, select: Sequence[str], exclude: Sequence[str]) -> 
             states(name)  # a damaged log is an error before any run is planned
         planned = without_plan(models, found.refused)
         left = sorted(models.keys() - planned.keys())
-        planned |= _planned(project, manifest, left, folders)
-    runs = explained(models, planned, states)
+        seeds = {k: node for k, node in found.nodes.items() if node["resource_type"] == "seed"}
+        planned |= _planned(project, manifest, left, sorted(seeds), folders)
+    loads = {k: node for k, node in seeds.items() if planned[k]["action"] != "no changes"}
+    runs = explained(models, planned, states, loads)
     return [run for key, run in runs.items() if chosen is None or key in chosen]
 
 
@@ -169,9 +173,13 @@ def without_plan(
 
 
 def _planned(
-    project: Project, manifest: Manifest, models: Sequence[str], folders: Mapping[str, Place]
+    project: Project,
+    manifest: Manifest,
+    models: Sequence[str],
+    seeds: Sequence[str],
+    folders: Mapping[str, Place],
 ) -> dict[str, Mapping[str, Any]]:
-    """Return the planned runs of models by id: the adapter plans them, in dbt's context."""
+    """Return the planned runs of models and seeds by id, by the adapter in dbt's context."""
     printed: list[str] = []
 
     def listen(event: Any) -> None:
@@ -179,7 +187,7 @@ def _planned(
             printed.append(event.info.msg)
 
     tables = {name: str(folder) for name, folder in folders.items()}
-    arguments = json.dumps({"models": models, "tables": tables})
+    arguments = json.dumps({"models": models, "seeds": seeds, "tables": tables})
     manifest.build_flat_graph()  # type: ignore[no-untyped-call]  # what macros see as `graph`
     with during("planning the runs"):
         result = run_dbt(project, ["run-operation", _MACRO, "--args", arguments], manifest, listen)
@@ -189,19 +197,23 @@ def _planned(
 
 
 def explained(
-    models: Mapping[str, Node], planned: Mapping[str, Mapping[str, Any]], states: States
+    models: Mapping[str, Node],
+    planned: Mapping[str, Mapping[str, Any]],
+    states: States,
+    loads: Mapping[str, Node] | None = None,
 ) -> dict[str, ExplainedRun]:
     """Return the next runs of models with their costs, by id, in the order of their runs.
 
     An ephemeral model has no run. `planned` has the others by id, and `states` reads the log of a
-    table.
+    table. `loads` are the seeds with a run.
     """
-    above = {key: [one for one in _parents(node) if one in models] for key, node in models.items()}
+    nodes = {**models, **(loads or {})}
+    above = {key: [one for one in _parents(node) if one in nodes] for key, node in nodes.items()}
     order = TopologicalSorter({key: sorted(above[key]) for key in sorted(above)}).static_order()
     moving: dict[str, tuple[str, ...]] = {}  # the models whose runs change the rows that one reads
     found: dict[str, ExplainedRun] = {}
     for key in order:
-        node = models[key]
+        node = nodes[key]
         after = tuple(dict.fromkeys(name for parent in above[key] for name in moving[parent]))
         if node["config"]["materialized"] == "ephemeral":
             moving[key] = after
@@ -226,7 +238,7 @@ def _with_cost(
         action, reason = "follow", f"after {', '.join(after)}"
     elif after and action not in ("replace", "first build", "view", "refused"):
         reason = f"{reason}; more after {', '.join(after)}"
-    is_still = action in (*_STILL, "follow", "unknown") or "pending" not in planned
+    is_still = action in (*_STILL, "follow", "unknown", "load") or "pending" not in planned
     if planned.get("is_whole"):
         read_rows, read_bytes = _whole([states(name) for name in planned["reads"]])
     else:

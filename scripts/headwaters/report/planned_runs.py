@@ -1,8 +1,8 @@
-"""The next run of a model, planned by the run's own decisions from the tables' logs."""
+"""The next run of a model or seed, planned by the run's own decisions from the tables' logs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,7 +10,8 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from headwaters.analysis import without_format
 from headwaters.platform.errors import UserError, first_line
-from headwaters.report.log_session import LogSession, Unknown
+from headwaters.platform.nodes import table_name
+from headwaters.report.log_session import LogSession, LogTables, Unknown
 from headwaters.runs import decisions as deciding
 from headwaters.runs.checks import Unproven
 from headwaters.runs.foreign_tables import is_of_model
@@ -24,10 +25,11 @@ from headwaters.runs.session import DbtRelation
 from headwaters.runs.settling import settle
 from headwaters.runs.state import TableState, built_by
 from headwaters.runs.strategies import strategy_for
+from headwaters.tables.commits import reason_to_load
 
 # `first build` creates the table; `append` adds rows; `by keys` and `merge` also update and delete
 # them; `compare` computes the whole table and writes the rows that differ; `patch` converts the
-# table to changed SQL; `refused` and `unknown` have the reason.
+# table to changed SQL; `load` replaces a seed; `refused` and `unknown` have the reason.
 Action = Literal[
     "first build",
     "no changes",
@@ -37,6 +39,7 @@ Action = Literal[
     "compare",
     "patch",
     "replace",
+    "load",
     "refused",
     "unknown",
 ]
@@ -88,6 +91,27 @@ def planned_run(
         return planning.result("refused", str(error))
     except DbtRuntimeError as error:
         return planning.result("refused", first_line(error))
+
+
+def planned_load(
+    tables: LogTables, node: Mapping[str, Any], checksum: Callable[[], str], always: bool
+) -> PlannedRun:
+    """Return the next run of a seed. `checksum` is that of its file, as the run computes it."""
+    name = table_name(node)
+    state = tables.state(name)
+    key, reason = str(node["unique_id"]), None
+    try:
+        digest = checksum()
+    except DbtRuntimeError as error:
+        return PlannedRun(key, "seed", "refused", first_line(error))
+    if state is None:
+        reason = "first load"
+    elif always:
+        reason = "full_refresh is set"
+    else:
+        operations = [commit.operation for commit in tables.history(name, 20)]
+        reason = reason_to_load(state.properties, digest, operations)
+    return PlannedRun(key, "seed", "load" if reason else "no changes", reason or "no changes")
 
 
 class _Planning:

@@ -626,6 +626,31 @@ def _loses_columns(columns: Mapping[int, str], version: int) -> bool:
     return not f"{columns[version][:-1]},".startswith(f"{columns[version - 1][:-1]},")
 
 
+# Operations that change no row of a seed's table.
+_KEEP_ROWS = (
+    "OPTIMIZE",
+    "VACUUM START",
+    "VACUUM END",
+    "SET TBLPROPERTIES",
+    "UNSET TBLPROPERTIES",
+    "CHANGE COLUMN",
+    "CHANGE COLUMNS",
+)
+_LOADS = ("CREATE TABLE AS SELECT", "CREATE OR REPLACE TABLE AS SELECT")
+
+
+def reason_to_load(properties: object, checksum: str, operations: Iterable[str]) -> str | None:
+    """Return why a seed of this checksum has to be loaded, or None if its table has its content.
+
+    `properties` are those of the table, and `operations` those of its commits, newest first.
+    """
+    if as_mapping(properties).get("headwaters.seed.checksum") != checksum:
+        return "its file or settings changed since its last load"
+    if next((one for one in operations if one not in _KEEP_ROWS), None) not in _LOADS:
+        return "another writer changed its table"
+    return None
+
+
 def as_mapping(value: Any) -> dict[str, Any]:
     """Return a map, or JSON of one, from Spark as a dict; empty without one."""
     if isinstance(value, Mapping):

@@ -8,11 +8,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from dbt_common.exceptions import DbtRuntimeError
 
 from headwaters.report.log_session import LogSession, LogTables
-from headwaters.report.planned_runs import PendingChanges, PlannedRun, planned_run
+from headwaters.report.planned_runs import (
+    PendingChanges,
+    PlannedRun,
+    planned_load,
+    planned_run,
+)
 from headwaters.runs import decisions
 from headwaters.runs.explaining import explain
 from headwaters.runs.inputs import inputs_of, with_inputs
@@ -442,3 +449,23 @@ def test_an_explanation_says_that_nothing_waits_before_a_run_that_is_skipped(
     assert lake.explained(kept, sql)[0] == (
         "  changes raw.orders: applied 4, newest 5, its changes cannot be read"
     )
+
+
+def test_a_seed_is_loaded_if_its_file_or_its_table_changed(lake: MadeLake) -> None:
+    node = {"unique_id": "seed.x.names", "name": "names", "schema": "raw", "alias": "names"}
+
+    def load(checksum: str = "a", always: bool = False) -> tuple[str, str]:
+        tables = lake.session().tables
+        return told(planned_load(tables, node, lambda: checksum, always))
+
+    assert load() == ("load", "first load")
+    lake.create("raw.names", 2, {"headwaters.seed.checksum": "a"})
+    lake.commit("raw.names", "OPTIMIZE")
+    assert load() == ("no changes", "no changes")
+    assert load("b") == ("load", "its file or settings changed since its last load")
+    assert load(always=True) == ("load", "full_refresh is set")
+    lake.append("raw.names", 1)
+    assert load() == ("load", "another writer changed its table")
+    refused = DbtRuntimeError("[HW_SEED] column_types of the seed names has a column")
+    run = planned_load(lake.session().tables, node, Mock(side_effect=refused), always=False)
+    assert told(run) == ("refused", "[HW_SEED] column_types of the seed names has a column")

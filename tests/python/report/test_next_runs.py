@@ -58,6 +58,19 @@ def test_a_model_says_which_runs_before_it_change_its_inputs() -> None:
     ]
 
 
+def test_a_seed_that_will_be_loaded_moves_the_models_below_it() -> None:
+    seed = {"s": model("names", materialized="seed")}
+    models = {"a": model("totals", "s"), "b": model("others")}
+    plans = {"s": plan("load"), "a": plan("no changes"), "b": plan("no changes")}
+    runs = explained(models, plans, lambda table: None, seed)
+    assert [(run.name, run.action, run.reason) for run in runs.values()] == [
+        ("names", "load", "why"),
+        ("others", "no changes", "why"),
+        ("totals", "follow", "after names"),
+    ]
+    assert runs["s"].cost == PredictedCost()
+
+
 @pytest.mark.parametrize("action", ["no changes", "refused"])
 def test_a_run_that_changes_no_rows_moves_nothing_after_it(action: str) -> None:
     runs = explained(MODELS, {**PLANS, "z": plan(action)}, lambda table: None)
@@ -188,6 +201,8 @@ def test_the_command_explains_a_project_without_java(
     models.mkdir()
     (models / "raw.yml").write_text("sources: [{name: raw, tables: [{name: orders}]}]\n")
     incremental = "{{ config(materialized='incremental', incremental_strategy='auto') }}\n"
+    (tmp_path / "seeds").mkdir()
+    (tmp_path / "seeds" / "names.csv").write_text("id,name\n1,x\n")
     for name, sql in {
         "copied": incremental + "select id, n from {{ source('raw', 'orders') }}",
         "drawn": incremental + "select id, rand() as n from {{ source('raw', 'orders') }}",
@@ -212,6 +227,7 @@ def test_the_command_explains_a_project_without_java(
         [
             title,
             ["copied", *read],
+            ["names", "load", "first", "load"],
             ["later", "first", "build", "first", "run"],
             ["whole", "replace", "materialized:", "table"],
         ],

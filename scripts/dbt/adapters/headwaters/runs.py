@@ -387,13 +387,19 @@ class Runs:
         return explaining.explain(session, node, code, relation)
 
     @raises_dbt_errors
-    def planned(self, context: Context, models: Sequence[str], tables: Mapping[str, str]) -> str:
-        """Return the next runs of compiled models as JSON, from the logs of tables in folders.
+    def planned(
+        self,
+        context: Context,
+        models: Sequence[str],
+        seeds: Sequence[str],
+        tables: Mapping[str, str],
+    ) -> str:
+        """Return the next runs of compiled models and of seeds as JSON, by the logs of tables.
 
-        Runs no statement.
+        `tables` has their folders. Runs no statement.
         """
         from headwaters.report.log_session import LogSession, LogTables  # no run needs them
-        from headwaters.report.planned_runs import planned_run
+        from headwaters.report.planned_runs import planned_load, planned_run
 
         logs = LogTables({name: Path(folder) for name, folder in tables.items()})
         given = self._adapter.config.credentials.server_side_parameters
@@ -416,6 +422,10 @@ class Runs:
                 settings=settings,
             )
             found.append(asdict(planned_run(session, node, target, node["compiled_code"])))
+        for name in seeds:
+            of_seed = dbt_compat.context_of(context, name)
+            always, checksum = of_seed["should_full_refresh"](), of_seed["hw_seed_checksum_of_file"]
+            found.append(asdict(planned_load(logs, graph["nodes"][name], checksum, always)))
         return json.dumps(found)
 
     @raises_dbt_errors
