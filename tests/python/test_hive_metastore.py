@@ -326,7 +326,7 @@ def test_a_lake_has_one_metastore(tmp_path: Path) -> None:
 def test_an_engine_with_a_metastore_outside_its_lake_does_not_have_the_lake_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    remote = {"spark.remote": session.OF_THIS_LAKE}
+    remote = {"spark.remote": engine.OF_THIS_LAKE}
     for shares in (False, True):
         found = Engine(os.getpid(), 1, "token", shares)
         monkeypatch.setattr(engine, "find", lambda lake, found=found: found)

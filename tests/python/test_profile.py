@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from ingestion import node
 
+from headwaters.platform import engine
 from headwaters.platform.errors import UserError
 from headwaters.platform.options import find_project
 from headwaters.platform.project import Project
@@ -273,3 +274,22 @@ def test_two_streams_of_one_name_are_refused(shop: Shop) -> None:
     (root / "models/b.yml").write_text(SOURCES.format(schema="other"))
     with pytest.raises(UserError, match="are streams of one name, by which their checkpoints"):
         load_contracts(Project(root))
+
+
+def test_a_target_with_an_embedded_spark_may_use_the_engine(shop: Shop, tmp_path: Path) -> None:
+    outputs = {
+        "dev": f"{DEV}, server_side_parameters: {{spark.hadoop.a: b, spark.driver.memory: 1g}}",
+        "far": f"{DEV}, server_side_parameters: {{spark.remote: 'sc://far'}}",
+    }
+    root = shop({"profiles.yml": profile(**outputs)})
+
+    def remote(target: str) -> str | None:
+        return Project.find(target=target).credentials.server_side_parameters.get("spark.remote")
+
+    with engine.used(tmp_path / "another lake"):
+        assert remote("dev") is None
+    with engine.used(root / "lake"):
+        assert (remote("dev"), remote("far")) == (engine.OF_THIS_LAKE, "sc://far")
+        settings = Project.find(target="dev").credentials.server_side_parameters
+        assert (settings["spark.hadoop.a"], "spark.driver.memory" in settings) == ("b", False)
+    assert remote("dev") is None

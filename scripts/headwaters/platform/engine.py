@@ -7,6 +7,8 @@ that the engine runs. The file alone does not.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -15,6 +17,10 @@ from headwaters.platform.errors import WorkError
 from headwaters.platform.servers import Server, listens
 
 DEFAULT_PORT = 15002
+# The `spark.remote` of the target `engine`, unless the environment names another one.
+OF_THIS_LAKE = "the engine of this lake"
+
+_used: set[Path] = set()
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,21 @@ class Engine(Server):
 def find(lake: Path) -> Engine | None:
     """Return the engine that runs on this lake, or None."""
     return Engine.running(record(lake))
+
+
+@contextmanager
+def used(lake: Path) -> Iterator[None]:
+    """Let targets with an embedded Spark use the engine of their lake instead, in this process."""
+    _used.add(lake.resolve())
+    try:
+        yield
+    finally:
+        _used.discard(lake.resolve())
+
+
+def is_used(lake: Path) -> bool:
+    """Return true in the context `used` of a lake."""
+    return lake.resolve() in _used
 
 
 def record(lake: Path) -> Path:

@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from dbt.adapters.headwaters.session import OF_THIS_LAKE, OWN, server_ended, shared_session
+from dbt.adapters.headwaters.session import OWN, server_ended, shared_session
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from headwaters.platform import engine
+from headwaters.platform.engine import OF_THIS_LAKE
 from headwaters.platform.errors import UserError, java_ended
 from headwaters.platform.manifest import parse
 from headwaters.platform.names import did_you_mean

@@ -11,14 +11,14 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from headwaters.platform import atomic_write
+from headwaters.platform import atomic_write, engine
 from headwaters.platform.dbt_compat import copied, one_moment
 from headwaters.platform.errors import CodedError, WorkError, first_line, refused_file
 from headwaters.platform.manifest import selected
@@ -46,6 +46,9 @@ from headwaters.review.spark import Spark
 from headwaters.review.verdict import verdict
 
 Say = Callable[[str], None]
+_FILES = ("review.md", markdown.PAGE, "review.json")
+# said once: a start takes a quarter of a minute at most
+_STARTING = "starting Spark; `headwaters engine start` keeps one running for later reviews"
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,11 @@ def review(project: Project, out: Path, options: ReviewOptions, say: Say) -> int
     began = time.monotonic()
     before, after = revisions(project, options.base, out)
     results = Results()
-    with checked_out(project, before.commit) as base, one_moment():
+    with (
+        _on_engine(project, say) as project,
+        checked_out(project, before.commit) as base,
+        one_moment(),
+    ):
         made = Review(before, after, ())
         try:
             made = _reviewed(project, base, out, options, made, results, say)
@@ -83,10 +90,25 @@ def review(project: Project, out: Path, options: ReviewOptions, say: Say) -> int
     # printed first, so that the user sees it even if the files cannot be written
     for line in (verdict(made).text, *summary(made), *made.notes):
         say(line)
-    _write(made, out)
-    say(f"written to {out}: review.md, {markdown.PAGE}, review.json")
+    previous = _write(made, out)
+    if previous:
+        say(f"the review before is in {previous}")
+    say(f"written to {out}: {', '.join(_FILES)}")
     is_unknown = any(m.why_not for m in made.models) and not any(m.difference for m in made.models)
     return 1 if results.problem or verdict(made).fails or is_unknown else 0
+
+
+@contextlib.contextmanager
+def _on_engine(project: Project, say: Say) -> Iterator[Project]:
+    """Yield the project, on the engine of its lake if that runs and the target names no Spark."""
+    credentials = project.credentials
+    is_embedded = "spark.remote" not in credentials.server_side_parameters
+    if credentials.method != "session" or not is_embedded or engine.find(project.local) is None:
+        yield project
+        return
+    say("using the engine of this lake")
+    with engine.used(project.local):
+        yield replace(project)  # which reads its target again
 
 
 def _reviewed(
@@ -162,18 +184,27 @@ def _problem(error: Exception) -> str:
     return first_line(error)
 
 
-def write(made: Review, out: Path) -> None:
-    """Write the facts (`review.json`), the comment (`review.md`) and the page (`review.html`)."""
+def write(made: Review, out: Path) -> Path | None:
+    """Write the facts (`review.json`), the comment (`review.md`) and the page (`review.html`).
+
+    Returns the folder that then has the files of an earlier review in `out`, or None without any.
+    """
     out.mkdir(parents=True, exist_ok=True)
+    previous = out / "previous"
+    if earlier := [out / name for name in _FILES if (out / name).is_file()]:
+        previous.mkdir(exist_ok=True)
+        for file in earlier:
+            file.replace(previous / file.name)
     facts = json.dumps(asdict(made), indent=1, ensure_ascii=False)
     atomic_write.write(out / "review.json", facts + "\n")
     atomic_write.write(out / "review.md", markdown.render(made))
     atomic_write.write(out / markdown.PAGE, page.render(made))
+    return previous if earlier else None
 
 
-def _write(made: Review, out: Path) -> None:
+def _write(made: Review, out: Path) -> Path | None:
     try:
-        write(made, out)
+        return write(made, out)
     except OSError as error:  # a full disk's error names no file
         remedy = "Free some space, or name another folder with --out"
         raise refused_file(error, f"{error.filename or out} cannot be written", remedy) from None
@@ -189,7 +220,8 @@ def summary(made: Review) -> list[str]:
             rows = f"{one.rows_before:,} rows before, {one.rows_after:,} after"
             said = f"{said}; {rows}" if one.rows else "no row differs"
         else:
-            said = model.why_not or "not compared"
+            is_said = f"rows were {model.why_not}" in made.notes
+            said = "not compared" if is_said else model.why_not or "not compared"
         lines.append(f"{model.relation} ({', '.join(model.causes)}): {said}")
         lines += [f"  {one.kind}: {one.text}" for one in model.findings if one.fails]
     return lines
@@ -233,7 +265,7 @@ def _compare(
     options: ReviewOptions,
 ) -> None:
     spark = Spark(head.project)
-    with during("starting Spark"):
+    with during("connecting to Spark" if spark.is_remote else _STARTING, every=600.0):
         left = clean(spark, schemas.prefix, KEPT)
     if own := [name for name in left if name.startswith(schemas.prefix)]:
         raise WorkError("HW_REVIEW_SCHEMA", _not_dropped(own[0], left[own[0]]))

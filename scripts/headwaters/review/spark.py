@@ -34,6 +34,11 @@ class Spark:
         self._lake = credentials.folder
         self._root = project.root
 
+    @property
+    def is_remote(self) -> bool:
+        """Return true if the Spark is another process."""
+        return "spark.remote" in self._settings
+
     def rows(self, sql: str) -> list[Any]:
         """Return the rows of a statement. Raises DbtRuntimeError with a one-line message."""
         with contextlib.chdir(self._root):  # embedded Spark uses the current folder

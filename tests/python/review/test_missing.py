@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from dbt_common.exceptions import DbtRuntimeError
+from pages.examples import model
+from pages.examples import review as page_of
 
-from headwaters.platform import atomic_write
+from headwaters.platform import atomic_write, engine
 from headwaters.platform.errors import WorkError
 from headwaters.platform.project import Project
 from headwaters.review import run
@@ -103,8 +106,8 @@ def test_a_full_disk_ends_the_comparison_and_the_rest_is_said(
             "reviewing 3 of 6 tables",
             "the rows of nowhere_silver.orders, nowhere_silver.plain and 1 more could not be "
             "compared",
-            *(f"{table}: not compared: {problem}" for table in tables),
-            f"nowhere_gold.totals (upstream): not compared: {problem}",
+            *(f"{table}: not compared" for table in tables),
+            "nowhere_gold.totals (upstream): not compared",
             f"rows were not compared: {problem}",
             f"written to {tmp_path / 'out'}: review.md, review.html, review.json",
         ],
@@ -225,3 +228,29 @@ def test_a_lake_in_which_no_schema_can_be_made_says_what_differs_in_the_project(
     assert "+select id" in found["models"]["orders"]["diff_of_sql"]
     assert "- not compared: `[HW_REVIEW_SCHEMA]" in (tmp_path / "out" / "review.md").read_text()
     assert shop.state() == before
+
+
+def test_a_review_uses_a_running_engine_and_keeps_the_review_before(
+    repository: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository.branch("described", {OF_ORDERS: DESCRIBED})
+    out = tmp_path / "out"
+    _, first = review(repository, out)
+    before = (out / "review.md").read_text()
+    repository.commit({"README.md": "more"}, "another commit")
+    monkeypatch.setattr(engine, "find", lambda lake: object())
+    said: list[str] = []
+    project = Project(repository.folder, ROOT / "profiles", "local")
+    run.review(project, out, run.ReviewOptions(), said.append)
+    assert said[0] == "using the engine of this lake"
+    assert said[-2:] == [f"the review before is in {out / 'previous'}", first[-1]]
+    assert (out / "previous" / "review.md").read_text() == before
+    assert (out / "review.md").read_text() != before
+
+
+def test_a_reason_that_no_table_could_be_compared_is_said_once() -> None:
+    why = "not compared: [HW_METASTORE_IN_USE] the metastore is in use"
+    made = page_of(model(difference=None, why_not=why))
+    assert run.summary(made)[0].endswith(f": {why}")
+    made = replace(made, notes=(f"rows were {why}",))
+    assert run.summary(made)[0].endswith("): not compared")

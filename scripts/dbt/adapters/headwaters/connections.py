@@ -18,7 +18,7 @@ from dbt.adapters.spark.connections import SparkConnectionManager, SparkCredenti
 from dbt_common.exceptions import DbtRuntimeError
 
 from headwaters.analysis import tokens
-from headwaters.platform import hive_metastore, object_store, places
+from headwaters.platform import engine, hive_metastore, object_store, places
 from headwaters.platform import lake as lakes
 from headwaters.platform.errors import UserError
 from headwaters.platform.fields import text_of
@@ -132,8 +132,12 @@ class HeadwatersCredentials(SparkCredentials):
                     f"would read other dates and times: remove it, since headwaters sets {value}",
                 )
         object_store.check(given, "the target")
-        self.server_side_parameters = given = {**given, **_FILES}
         is_own = self.method == "session" and "spark.remote" not in given
+        if is_own and engine.is_used(self.folder):
+            places_of_files = {k: v for k, v in given.items() if k.startswith("spark.hadoop.")}
+            given, is_own = {**places_of_files, "spark.remote": engine.OF_THIS_LAKE}, False
+            self.metastore = None  # the engine has one
+        self.server_side_parameters = given = {**given, **_FILES}
         if named := metastore_of(self.metastore or "", given, is_own):
             given[SETTING] = named
         if "spark.remote" in given:  # the server has a driver, whose settings no client changes

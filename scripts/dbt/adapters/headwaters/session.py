@@ -39,7 +39,7 @@ from pyspark.sql.types import StructField
 from headwaters.platform import cluster, engine, hive_metastore, metastore, object_store
 from headwaters.platform import lake as lakes
 from headwaters.platform.delta_version import CONFLICT, CONFLICT_WITH_MAINTENANCE
-from headwaters.platform.engine import Engine
+from headwaters.platform.engine import OF_THIS_LAKE, Engine
 from headwaters.platform.errors import UserError, WorkError, java_ended, quiet
 from headwaters.platform.spark_driver import driver_settings
 from headwaters.platform.spark_environment import settings_named
@@ -53,8 +53,6 @@ _lock = threading.Lock()
 # One session for each address; the address None is an embedded Spark.
 _sessions: dict[str | None, Any] = {}
 
-# The `spark.remote` of the target `engine`, unless the environment names another one.
-OF_THIS_LAKE = "the engine of this lake"
 # Each `spark.remote` that is a server of the lake, with its name and the function that finds it.
 OWN: dict[str, tuple[str, Callable[[Path], Engine | None]]] = {
     OF_THIS_LAKE: ("engine", engine.find),
