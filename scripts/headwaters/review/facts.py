@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from headwaters.report.pages.texts import number
+
 # The cause of a review: `text` (the model's own SQL differs), `upstream` (only its inputs do), …
 Cause = Literal["added", "removed", "text", "macro", "seed", "properties", "upstream"]
 # The part of a model's rows that was compared, by key or as multisets.
@@ -95,6 +97,17 @@ class Stays:
     differing: int | None
     changed_input_rows: int = 0
     extent: Extent = "all"
+
+    @property
+    def result(self) -> str:
+        """Return the result for readers; `how` is its reason."""
+        if self.differing is None:
+            return "incremental run"
+        rows = number(self.changed_input_rows, "changed input row")
+        sample = " in a sample" if self.extent == "sample" else ""
+        differ = f"{number(self.differing, 'row')} differ{sample} from"
+        result = differ if self.differing else f"equal{sample} to"
+        return f"incremental run over {rows}: {result} a full refresh"
 
 
 @dataclass(frozen=True)

@@ -274,14 +274,8 @@ def _facts(model: ModelReview, told: Sequence[Finding]) -> Iterator[str]:
             masked = ", masked" if column.is_masked else ""
             yield f"- {code(column.name)} differs in {number(column.changed, 'row')}{masked}"
     if stays := model.stays:
-        rows = number(stays.changed_input_rows, "changed input row")
-        sample = " in a sample" if stays.extent == "sample" else ""
-        differ = f"{number(stays.differing or 0, 'row')} differ{sample} from"
-        result = differ if stays.differing else f"equal{sample} to"
-        if stays.differing is None:
-            yield f"- incremental run: {code(stays.how, 300)}"
-        else:
-            yield f"- incremental run over {rows}: {result} a full refresh ({code(stays.how, 300)})"
+        how = code(stays.how, 300)
+        yield f"- {stays.result}: {how}" if stays.differing is None else f"- {stays.result} ({how})"
     if cost := model.cost:
         reason = code(cost.one_off_reason, 300)
         said = {run: _predicted(*words) for run, *words in costs.lines(cost)}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from headwaters.analysis import strategy_of
+from headwaters.analysis import parts_of, strategy_of
 from headwaters.platform.errors import first_line
 from headwaters.platform.sql import identifier
 from headwaters.review import difference as differing
@@ -19,6 +19,8 @@ from headwaters.review.dbt_runs import BUILD, BuildOutcome, moved, redirected, r
 from headwaters.review.facts import Effort, Extent, Stays
 from headwaters.review.sides import inputs
 from headwaters.review.spark import COMMITS, Spark
+from headwaters.runs.inputs import inputs_of
+from headwaters.runs.state import TableState
 from headwaters.tables.commits import Commit
 
 
@@ -30,12 +32,32 @@ class Proof:
     effort: Effort | None = None
 
 
+@dataclass(frozen=True)
+class Trial:
+    """A model to run from earlier versions of the inputs that its runs follow.
+
+    `moved` are the inputs at earlier versions, and `still` those that its runs do not follow, by
+    id. `before` and `after` have the versions of both runs by table, `places` the schemas of clones
+    by the ids of the inputs.
+    """
+
+    key: str
+    moved: frozenset[str]
+    still: frozenset[str] = frozenset()
+    before: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    after: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    places: Mapping[str, str] = field(default_factory=dict)
+
+    def fits(self, other: Trial) -> bool:
+        """Return true if one run of dbt, which reads a table at one version, can try both."""
+        return not (self.moved & other.still or other.moved & self.still)
+
+
 def prove(comparison: Comparison) -> Iterator[tuple[str, Proof]]:
     """Run the branch's models from earlier versions of their inputs; yield the proofs by id."""
     sides, head = comparison.sides, comparison.sides.head
-    earlier: dict[str, Mapping[str, int]] = {}
     changed = MadeChanges(sides)
-    chosen: list[str] = []
+    trials: list[Trial] = []
     for key in head.keys:
         own = sides.changes.changed.get(key)
         node = head.side.nodes[key]
@@ -43,35 +65,86 @@ def prove(comparison: Comparison) -> Iterator[tuple[str, Proof]]:
             continue
         if not strategy_of(node["config"]):
             continue  # it is always a full run
-        why = _earlier(key, sides, earlier)
-        if why is not None and _may_be_made(key, sides):
-            why = changed.make(key)
-        if why:
-            yield key, Proof(Stays(f"not tried: {why}", None))
+        trial = _trial(key, sides)
+        if isinstance(trial, str) and _may_be_made(key, sides):
+            trial = changed.trial(key)
+        if isinstance(trial, str):
+            yield key, Proof(Stays(f"not tried: {trial}", None))
         else:
-            chosen.append(key)
-    if not chosen:
-        return
+            trials.append(trial)
+    for group in in_groups(trials):
+        yield from _tried(comparison, group)
+
+
+def in_groups(trials: Iterable[Trial]) -> list[list[Trial]]:
+    """Return trials in groups that one run of dbt can try, in their order."""
+    groups: list[list[Trial]] = []
+    for trial in trials:
+        fitting = (group for group in groups if all(map(trial.fits, group)))
+        if (group := next(fitting, None)) is None:
+            groups.append([trial])
+        else:
+            group.append(trial)
+    return groups
+
+
+def _tried(comparison: Comparison, trials: Sequence[Trial]) -> Iterator[tuple[str, Proof]]:
+    """Run models from earlier versions of their inputs, then up to the pinned ones."""
+    sides, head = comparison.sides, comparison.sides.head
+    chosen = [trial.key for trial in trials]
     places = {key: sides.schemas.name("past", head.side.nodes[key]["schema"]) for key in chosen}
     for schema in sorted(set(places.values())):
         sides.schemas.make(sides.spark, schema)
     project = head.side.project
-    all_places = {**changed.places, **places}
-    made = redirected(head.side.manifest, all_places, sides.schemas.records)
+    clones = {parent: schema for one in trials for parent, schema in one.places.items()}
+    made = redirected(head.side.manifest, {**clones, **places}, sides.schemas.records)
     for key in chosen:  # a run that replaces a small table proves nothing
         made.nodes[key].config["whole_below"] = 0
+    before, after = (
+        {table: version for one in trials for table, version in getattr(one, side).items()}
+        for side in ("before", "after")
+    )
     pins = sides.pinned.versions
-    earlier_pins = {**pins, **earlier, **changed.before}
-    past = run("proof: first run", project, made, BUILD, chosen, earlier_pins)
-    last = run("proof: second run", project, made, BUILD, chosen, {**pins, **changed.after})
-    for key in chosen:
+    past = run("proof: first run", project, made, BUILD, chosen, {**pins, **before})
+    last = run("proof: second run", project, made, BUILD, chosen, {**pins, **after})
+    for trial in trials:
+        key = trial.key
         run_up = moved(head.side.table(key), places[key])
         stays = _stays(comparison, key, run_up, past.get(key), last.get(key))
-        if key in changed.models and stays.differing is not None:
+        if trial.places and stays.differing is not None:
             stays = replace(
                 stays, how=f"{stays.how}, over rows that the review took out and put back"
             )
         yield key, Proof(stays, None if stays.differing is None else last[key].effort)
+
+
+def followed_of(parents: Mapping[str, str], sql: str | None) -> list[str]:
+    """Return the inputs whose changes a run follows, by the SQL that built the model's table.
+
+    `parents` has the names of the tables by id. A run that reads a changed lookup replaces the
+    table, or keeps the old values, and proves nothing. All are returned if there are only lookups.
+    """
+    kinds: dict[str, set[str]] = {}
+    for spec in inputs_of(sql or ""):
+        kinds.setdefault(_plain(spec["source"]), set()).add(spec["kind"])
+    found = [key for key, table in parents.items() if kinds.get(_plain(table)) != {"lookup"}]
+    return found or list(parents)
+
+
+def _plain(table: str) -> str:
+    return ".".join(parts_of(table))
+
+
+def _followed(key: str, sides: BothSides) -> list[str]:
+    """Return the inputs of a model whose changes its runs follow."""
+    head, names = sides.head, sides.head.names
+    tables = {parent: head.side.table(parent) for parent in inputs([key], head.side)}
+    read = {parent: names.get(table.lower(), table) for parent, table in tables.items()}
+    try:
+        properties = sides.spark.properties(head.table(key))
+    except DbtRuntimeError:
+        properties = {}
+    return followed_of(read, TableState(properties).sql)
 
 
 def _may_be_made(key: str, sides: BothSides) -> bool:
@@ -87,30 +160,35 @@ def _may_be_made(key: str, sides: BothSides) -> bool:
 class MadeChanges:
     """Clones of inputs: the review takes some of their rows out, and then puts them back.
 
-    `places` are the clones' schemas by the ids of the inputs, `before` and `after` the versions
-    without and with the rows, by table. `models` are those that read a clone.
+    Each has its schema, and the versions without and with the rows.
     """
 
     def __init__(self, sides: BothSides) -> None:
         """Prepare without a clone."""
         self._sides = sides
-        self.places: dict[str, str] = {}
-        self.before: dict[str, Mapping[str, int]] = {}
-        self.after: dict[str, Mapping[str, int]] = {}
-        self.models: set[str] = set()
+        self._places: dict[str, str] = {}
+        self._before: dict[str, Mapping[str, Mapping[str, int]]] = {}
+        self._after: dict[str, Mapping[str, Mapping[str, int]]] = {}
         self._refused: dict[str, str] = {}
 
-    def make(self, key: str) -> str | None:
-        """Make a change in each input of a model. Return why none was made, or None."""
-        parents = inputs([key], self._sides.head.side)
-        for parent in parents:
-            is_new = parent not in self.places and parent not in self._refused
+    def trial(self, key: str) -> Trial | str:
+        """Make a change in each input that a model follows. Return why none was made otherwise."""
+        followed = _followed(key, self._sides)
+        for parent in followed:
+            is_new = parent not in self._places and parent not in self._refused
             if is_new and (why := self._make(parent)):
                 self._refused[parent] = why
-        if any(parent in self.places for parent in parents):
-            self.models.add(key)
-            return None
-        return next((self._refused[parent] for parent in parents), "it has no inputs")
+        made = [parent for parent in followed if parent in self._places]
+        if not made:
+            return next((self._refused[parent] for parent in followed), "it has no inputs")
+        return Trial(
+            key,
+            frozenset(made),
+            frozenset(inputs([key], self._sides.head.side)) - {*followed},
+            {table: one for parent in made for table, one in self._before[parent].items()},
+            {table: one for parent in made for table, one in self._after[parent].items()},
+            {parent: self._places[parent] for parent in made},
+        )
 
     def _make(self, parent: str) -> str | None:
         sides, table = self._sides, self._sides.head.side.table(parent)
@@ -148,14 +226,14 @@ class MadeChanges:
             with_them = spark.history(place, 1)[0]
         except DbtRuntimeError as error:
             return f"no change could be made in a clone of {table}: {first_line(error)}"
-        self.places[parent] = schema
-        self.before[place.lower()] = {"version": without.version, "at": without.at}
-        self.after[place.lower()] = {"version": with_them.version, "at": with_them.at}
+        self._places[parent] = schema
+        self._before[parent] = {place.lower(): {"version": without.version, "at": without.at}}
+        self._after[parent] = {place.lower(): {"version": with_them.version, "at": with_them.at}}
         return None
 
 
-def _earlier(key: str, sides: BothSides, earlier: dict[str, Mapping[str, int]]) -> str | None:
-    """Add each input's version before its last change to `earlier`, or return why there is none."""
+def _trial(key: str, sides: BothSides) -> Trial | str:
+    """Return a trial from the versions before the last changes, or why there is none."""
     head = sides.head
     if key not in head.outcomes or not head.outcomes[key].is_built:
         return "the model was not built"
@@ -163,22 +241,23 @@ def _earlier(key: str, sides: BothSides, earlier: dict[str, Mapping[str, int]]) 
     if built := [parent for parent in parents if parent in head.keys]:
         return f"its input {built[0].split('.')[-1]} changes in this branch as well"
     why = "no input has changed since it was made, as far as its log says"
-    for parent in parents:
+    earlier: dict[str, tuple[str, Mapping[str, int]]] = {}
+    followed = _followed(key, sides)
+    for parent in followed:
         table = head.side.table(parent)
         version = sides.pinned.of(table)
         if version is None:
             return f"{table} has no versions"
-        if table.lower() in earlier:
-            continue
         commits = sides.spark.history(table, COMMITS)
         if before := _before_last_change(commits, version):
             noted = {"version": before.version, "at": before.at}
             if sides.spark.reads(table, noted, commits):
-                earlier[table.lower()] = noted
+                earlier[parent] = table.lower(), noted
             else:
                 why = f"{table} does not retain version {before.version}, before its last change"
-    is_earlier = any(head.side.table(parent).lower() in earlier for parent in parents)
-    return None if is_earlier else why
+    if not earlier:
+        return why
+    return Trial(key, frozenset(earlier), frozenset(parents) - {*followed}, dict(earlier.values()))
 
 
 def _before_last_change(commits: Sequence[Commit], pinned: Mapping[str, int]) -> Commit | None:

@@ -223,6 +223,9 @@ def summary(made: Review) -> list[str]:
             is_said = f"rows were {model.why_not}" in made.notes
             said = "not compared" if is_said else model.why_not or "not compared"
         lines.append(f"{model.relation} ({', '.join(model.causes)}): {said}")
+        if stays := model.stays:
+            how = f": {stays.how}" if stays.differing is None else ""
+            lines.append(f"  {stays.result}{how}")
         lines += [f"  {one.kind}: {one.text}" for one in model.findings if one.fails]
     return lines
 

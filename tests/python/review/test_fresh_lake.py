@@ -13,6 +13,7 @@ __all__ = ["reviewed", "shop"]
 pytestmark = pytest.mark.slow
 
 MODEL = "models/silver/of_once.sql"
+KINDS = "models/silver/kinds.sql"
 RAW = "tables: [{name: orders}, {name: customers}]"
 
 
@@ -50,3 +51,18 @@ def test_the_incremental_path_is_proven_over_a_made_change(
     assert finding["text"] == (
         "source_unique_raw_once_kind: Got 5 results, configured to fail if != 0"
     )
+
+
+def test_the_incremental_path_is_proven_if_the_newest_change_is_in_a_lookup(
+    shop: Shop, reviewed: Reviewed, dbt: Any
+) -> None:
+    regions = shop.folder / "seeds/regions.csv"
+    more = {"seeds/regions.csv": f"{regions.read_text()}cyd,east\n"}
+    shop.commit(more, "another region")
+    dbt("build", "--select", "regions", "kinds", project_dir=shop.folder, schema=shop.schema)
+    shop.branch(
+        "twice", {KINDS: ("select orders.id,", "select orders.id, orders.id * 2 as twice,")}
+    )
+    _, found = reviewed(clean=True)
+    stays = found["models"]["kinds"]["stays"]
+    assert (stays["differing"], stays["changed_input_rows"]) == (0, 1), stays

@@ -8,8 +8,10 @@ from pages.examples import model, review
 from headwaters.review.dbt_runs import BuildOutcome
 from headwaters.review.facts import Stays
 from headwaters.review.markdown import render
-from headwaters.review.proof import stays_of
+from headwaters.review.proof import Trial, followed_of, in_groups, stays_of
+from headwaters.review.run import summary
 from headwaters.review.verdict import verdict
+from headwaters.runs.inputs import marked
 
 REPLACED = "replace: 28739 rows, 409.7 kB, 100 % of the affected keys"
 COMPARED = "compare: 10 rows differed, 0 inserted, 10 updated, 0 deleted, 1.2 kB, 60 % of the keys"
@@ -58,3 +60,36 @@ def test_a_run_that_replaced_the_table_is_no_green_proof() -> None:
     found = review(model(stays=stays_of(outcome("replace", REPLACED), 0)))
     assert verdict(found).also == ("the incremental path of gold.sessions is not proven",)
     assert f"- incremental run: `replaced, not proven: {REPLACED}`" in render(found).splitlines()
+
+
+def test_the_proof_is_a_line_of_the_output() -> None:
+    lines = summary(review(model(stays=stays_of(MERGE, 0)), model(stays=stays_of(MERGE, 3))))
+    over = "  incremental run over 20 changed input rows: "
+    assert [line for line in lines if line.startswith(" ")] == [
+        f"{over}equal to a full refresh",
+        f"{over}3 rows differ from a full refresh",
+    ]
+    lines = summary(review(model(stays=Stays("not tried: it has no inputs", None))))
+    assert "  incremental run: not tried: it has no inputs" in lines
+
+
+def test_a_lookup_stays_at_its_version_while_followed_inputs_move() -> None:
+    parents = {"orders": "`raw`.`Orders`", "regions": "review_x__in_reference.regions"}
+    followed = marked({"kind": "changes", "source": "raw.orders", "version": 1, "at": 1})
+    looked_up = marked({"kind": "lookup", "source": parents["regions"], "version": 1, "at": 1})
+    assert followed_of(parents, f"select * from {followed} join {looked_up}") == ["orders"]
+    # an input that is also followed, and a table without a note
+    again = looked_up.replace("lookup", "signed")
+    assert followed_of(parents, f"from {followed} join {looked_up} join {again}") == [*parents]
+    assert followed_of(parents, None) == [*parents]
+    # a table that follows nothing: the run names why it replaces it
+    del parents["orders"]
+    assert followed_of(parents, f"from {looked_up}") == [*parents]
+
+
+def test_models_that_need_one_table_at_two_versions_are_tried_apart() -> None:
+    one = Trial("one", frozenset({"orders"}), frozenset({"regions"}))
+    other = Trial("other", frozenset({"regions"}))
+    third = Trial("third", frozenset({"orders", "customers"}))
+    assert in_groups([one, other, third]) == [[one, third], [other]]
+    assert in_groups([]) == []
