@@ -79,9 +79,11 @@ class Csv(FileFormat):
             if data in look.MARKS:  # Spark takes it for a header
                 return "has a byte order mark and nothing else"
             found = look.utf_16(data)
-            if not found or (encoding and look.fits_encoding(encoding, data)):
-                return None
-            return f"is {found}: declare options: {{encoding: {found.lower()}}}"
+            if data.startswith(look.MARKS[0]):
+                found = None if (encoding or "utf-8").lower() == "utf-8" else "UTF-8"
+            elif encoding and look.fits_encoding(encoding, data):
+                found = None
+            return found and f"is {found}: declare options: {{encoding: {found.lower()}}}"
 
         return look.other_form(file, of_text) or _open_quote(self.contract, file)
 
