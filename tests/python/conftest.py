@@ -9,6 +9,7 @@
 - `topic`    a new topic on it for each test
 - `broker_lake`  the lake of a broker that the test starts, kills, stops
 - `postgres` a new database on a real PostgreSQL server for each test; its address
+- `logical` a real PostgreSQL server for one test, whose log has the changes of rows
 - `project`  this checkout
 - `dbt`      runs dbt in this process against the engine and asserts that it succeeds
 - `new_project`  makes a small dbt project from this project's settings and a test's models
@@ -199,6 +200,22 @@ def postgres(postgres_server: Postgres) -> str:
     with psycopg.connect(postgres_server.url, autocommit=True) as connection:
         connection.execute(f"create database {name}".encode())
     return postgres_server.url.removesuffix("/postgres") + f"/{name}"
+
+
+@pytest.fixture
+def logical(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Postgres]:
+    """Yield a PostgreSQL whose log has the changes of rows."""
+    lake = tmp_path / "postgres"
+    monkeypatch.setenv("HEADWATERS_LAKE", str(lake))
+    project = Project(ROOT)
+    running = databases.start(project)
+    try:
+        with psycopg.connect(running.url, autocommit=True) as connection:
+            connection.execute("alter system set wal_level = logical")
+        databases.stop(lake)
+        yield databases.start(project)
+    finally:
+        databases.stop(lake)
 
 
 @pytest.fixture

@@ -13,12 +13,9 @@ from typing import Any
 import psycopg
 import pytest
 from ingestion import ROOT, Ingester, audit, node, wait_for
-from publishing import tell
 
-from headwaters.devkit import postgres as databases
 from headwaters.platform.jars import CachedJars, find_java
 from headwaters.platform.postgres import Postgres
-from headwaters.platform.project import Project
 
 # downloads Debezium (20 MB) and starts it; its program is compiled, which needs a JDK
 pytestmark = pytest.mark.slow
@@ -62,21 +59,6 @@ COMPUTED = {
     "is_deletion": "payload.op = 'd'",
     "lsn": "try_cast(payload.source['lsn'] as bigint)",
 }
-
-
-@pytest.fixture
-def logical(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Postgres]:
-    """Yield a PostgreSQL whose log has the changes of rows."""
-    lake = tmp_path / "postgres"
-    monkeypatch.setenv("HEADWATERS_LAKE", str(lake))
-    project = Project(ROOT)
-    running = databases.start(project)
-    try:
-        tell(running.url, "alter system set wal_level = logical")
-        databases.stop(lake)
-        yield databases.start(project)
-    finally:
-        databases.stop(lake)
 
 
 @contextmanager
