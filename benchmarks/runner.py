@@ -68,6 +68,8 @@ class Bench:
         trace: TracebackType | None,
     ) -> None:
         shutil.rmtree(self.work, ignore_errors=True)
+        if error is None and not self.results:
+            return  # what it needs is not here
         # measurements before a failure are worth keeping, but they are not the result
         path = self.path if error is None else self.path.with_suffix(".partial.jsonl")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -418,7 +420,8 @@ def _table(found: list[Result]) -> list[str]:
     """Return the table of one benchmark, without unmeasured columns."""
     base: dict[str, Result] = {}
     rows: list[dict[str, str]] = []
-    for result in found:
+    cases = list(dict.fromkeys(result.case for result in found))
+    for result in sorted(found, key=lambda result: cases.index(result.case)):
         first = base.setdefault(result.case, result)
         rows.append(
             {

@@ -162,7 +162,7 @@ def test_a_lake_in_a_bucket_works_from_landing_to_a_model(gateway: Gateway, tmp_
     for number in range(3):
         shop.land("orders", f"ä {number}.jsonl", orders(10 * number, 10))
     shop.land("visits", "1.parquet", visits("a", "b"))
-    assert "2 files" in shop.run("streams")
+    assert "3 files" in shop.run("streams")
     first = shop.run("ingest", "--once")
     assert "orders  24 rows, 6 quarantined (type amount 6)" in first
     assert "visits  2 rows" in first

@@ -80,7 +80,8 @@ class Csv(FileFormat):
                 return "has a byte order mark and nothing else"
             found = look.utf_16(data)
             if data.startswith(look.MARKS[0]):
-                found = None if (encoding or "utf-8").lower() == "utf-8" else "UTF-8"
+                is_utf_8 = (encoding or "UTF-8").upper() in ("UTF-8", "UTF8")
+                found = None if is_utf_8 else "UTF-8"
             elif encoding and look.fits_encoding(encoding, data):
                 found = None
             return found and f"is {found}: declare options: {{encoding: {found.lower()}}}"
