@@ -44,11 +44,11 @@ NOTES = """
 kafka-delta-ingest 0.4.0 was built from its source by `cargo build --release`, without a store's
 feature and without link-time optimisation. It flushes each 10 s in the first two cases, each second
 for the latency, and each 2 s while it is killed. With 1 s it did not finish the clean topic: a
-commit took longer than that, so the next record was already due, and became a file of its own.
+commit took longer than that, so the next record was already due, and was written alone to a file.
 
 A new process of headwaters takes about 20 s and 30 CPU seconds before its first batch; they are in
 its figures. It then reads the clean topic faster, and with less CPU for both together: 31 CPU
-seconds per million records beside 38. One malformed record in a hundred costs it little, since each
+seconds per million records against 38. One malformed record in a hundred costs it little: each
 batch has one commit for its quarantine; kafka-delta-ingest commits each bad record by itself, and
 reads 444 records a second instead of 40,000. A record of the right form whose amount is a text,
 which is a row of quarantine here, ends its process, also after each new start.
@@ -59,8 +59,8 @@ file from its own buffer; each batch of headwaters is planned by Spark, which ta
 machine, and reads the records again if one is bad. Less would need a writer outside of Spark, which
 had to repeat the types, formats, evolution and lineage of ingestion.
 
-Neither lost or repeated a record in ten kills. These ran beside other work, so their times mean
-nothing.
+Neither lost or repeated a record in ten kills. The machine did other work meanwhile, so their
+times mean nothing.
 """
 
 RECORDS = int(os.environ.get("HEADWATERS_BENCH_RECORDS", "2000000"))
