@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from dbt.adapters.contracts.relation import RelationType
@@ -20,6 +19,7 @@ from headwaters.platform.delta_version import NOT_A_DELTA_TABLE
 from headwaters.platform.errors import UserError
 from headwaters.platform.fields import text_of
 from headwaters.platform.nodes import place_of
+from headwaters.platform.places import join
 from headwaters.platform.problems import Problem
 from headwaters.platform.spark_version import VIEW_INSTEAD_OF_TABLE, decides_rows
 from headwaters.runs import run
@@ -401,8 +401,9 @@ class Runs:
         from headwaters.report.log_session import LogSession, LogTables  # no run needs them
         from headwaters.report.planned_runs import planned_load, planned_run
 
-        logs = LogTables({name: Path(folder) for name, folder in tables.items()})
-        given = self._adapter.config.credentials.server_side_parameters
+        credentials = self._adapter.config.credentials
+        logs = LogTables({name: join(credentials.home, at) for name, at in tables.items()})
+        given = credentials.server_side_parameters
         settings = {name: text_of(value) for name, value in given.items() if decides_rows(name)}
         project, graph, found = context["project_name"], context["graph"], []
         for name in models:
