@@ -1,7 +1,7 @@
 {% macro explain_refresh(model) %}
     {%- set nodes = graph.nodes.values() | selectattr('resource_type', 'equalto', 'model') | selectattr('name', 'equalto', model) | list -%}
     {%- if not nodes -%}
-        {{ hw_raise('HW_NO_SUCH_MODEL', "explain_refresh: there is no model '" ~ model ~ "'. Models: "
+        {{ hw_raise('HW_NO_SUCH_MODEL', "explain_refresh: there is no model '" ~ model ~ "' (`headwaters explain` shows seeds). Models: "
             ~ graph.nodes.values() | selectattr('resource_type', 'equalto', 'model') | map(attribute='name') | sort | join(', ')) }}
     {%- endif -%}
     {%- set node = nodes[0] -%}

@@ -180,6 +180,7 @@ def test_set_up_runs_before_anything_is_installed() -> None:
         "headwaters.platform.jars",
         "headwaters.platform.processes",
         "headwaters.platform.spark_version",
+        "headwaters.platform.waiting",
     }
 
 

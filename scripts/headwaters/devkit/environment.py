@@ -23,6 +23,7 @@ from headwaters.platform import atomic_write, class_data, processes
 from headwaters.platform.errors import CodedError, UserError, WorkError, exit_code
 from headwaters.platform.jars import Say, digest, find_java, install, read_stamp
 from headwaters.platform.spark_version import JAVA_PROVEN, SPARK_PROVEN
+from headwaters.platform.waiting import EVERY, during
 
 PYTHON_FROM, PYTHON_BEFORE = (3, 11), (3, 14)
 ALONE = ("--no-deps", "--no-index")  # what pip installs from a folder
@@ -56,14 +57,17 @@ def setup(root: Path, dev: bool = False, say: Say = print) -> bool:
         return class_data.make(pyspark, java, folder / "bin" / "python", say) or worked
 
     try:
-        worked = _packages(root, folder, dev, say, complete_spark)
-        worked |= complete_spark()
+        with during("setting up", first=EVERY):
+            worked = _packages(root, folder, dev, say, complete_spark)
+            worked |= complete_spark()
     except OSError as error:
         raise WorkError(
             "HW_SET_UP",
             f"set-up failed at {error.filename or root}: {error.strerror}; it resumes from here "
             "when that is fixed",
         ) from error
+    if worked:
+        say(f"ready: {folder}")
     return worked
 
 

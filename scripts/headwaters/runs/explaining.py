@@ -53,6 +53,8 @@ def explain(
     choice = plan.reason if plan.patch else f"{plan.choice}, {plan.reason}"
     if plan.compares:
         choice = f"compare, {plan.reason}"
+    if plan.choice == "skip":
+        choice += "; `headwaters explain` also plans the models and seeds before it"
     return "\n".join([*lines, f"  next run: {choice}"])
 
 

@@ -421,7 +421,9 @@ def test_commits_have_the_times_of_their_files_unless_the_table_dates_them(lake:
 def test_an_explanation_says_that_nothing_waits_before_a_run_that_is_skipped(
     lake: MadeLake,
 ) -> None:
-    orders, skipped = "  changes raw.orders: applied 0, newest", "  next run: skip, no changes"
+    orders = "  changes raw.orders: applied 0, newest"
+    explain = "`headwaters explain` also plans the models and seeds before it"
+    skipped = f"  next run: skip, no changes; {explain}"
     kept = lake.model("kept", **BY_FEED, on_lookup_change="ignore")
     lake.create("raw.names", 20)
     names = {**lake.graph["sources"]["source.raw.orders"], "identifier": "names", "name": "names"}
