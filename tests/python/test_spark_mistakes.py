@@ -17,7 +17,12 @@ import pytest
 from pyspark.errors import AnalysisException
 
 from headwaters.platform.spark_errors import one_line
-from headwaters.platform.spark_mistakes import SqlText, explained, line_in_file
+from headwaters.platform.spark_mistakes import (
+    SqlText,
+    explained,
+    line_in_file,
+    with_file_lines,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE = Path(__file__).with_name("spark_texts.json")
@@ -528,3 +533,13 @@ def test_the_adapter_notes_the_sql_of_the_node_that_a_thread_runs() -> None:
         "[UNRESOLVED_COLUMN.WITH_SUGGESTION]",
         "[UNRESOLVED_COLUMN.WITH_SUGGESTION]",
     ]
+
+
+def test_a_refusal_names_the_line_of_the_file() -> None:
+    raw = "{{\n  config(unique_key='id')\n}}\n\nselect\n  id,\n  rand() as r\nfrom {{ ref('a') }}"
+    model = SqlText("m.sql", raw, "\n\nselect\n  id,\n  rand() as r\nfrom main.a")
+    refused = "main.m: `rand()` (line 5 of the compiled SQL): its result changes"
+    assert with_file_lines(refused, model) == "main.m: `rand()` (m.sql:7): its result changes"
+    by_macro = "`x` (line 2 of the compiled SQL): no"
+    made = SqlText("m.sql", "{{ all() }}", "select 1\nunion all\nselect 2")
+    assert with_file_lines(by_macro, made) == "`x` (m.sql:1): no"

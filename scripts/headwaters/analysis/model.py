@@ -39,17 +39,19 @@ def refusal_of(
     config: Config,
     graph: Mapping[str, Mapping[str, Node]],
     functions: Mapping[str, str],
+    compiled: str | None = None,
 ) -> Problem | None:
     """Return why the strategy cannot maintain the model, or None.
 
     `inputs` are the contents of markers, with `text` and `columns` (dbt's `Column`). `functions`
-    are the definitions of the SQL functions that the model calls.
+    are the definitions of the SQL functions that the model calls. `compiled` is the text before
+    `prepared`, whose lines the reason names.
     """
     strategy = strategy_of(config)
     assert strategy is not None
     if problem := _unused_function(sql, config, functions):
         return problem
-    lines = sql.count("\n") + 1
+    place = _Place(inputs, sql.count("\n") + 1, compiled)
     sql, found = _named(_kept(sql, config), inputs, graph)
     try:
         allowed = as_tuple(config.get("allow_nondeterministic"))
@@ -58,9 +60,9 @@ def refusal_of(
         if config.get("derived"):
             prove_derived(config["derived"], relation, allowed, bodies(functions))
     except Refused as refused:
-        return _problem(refused, inputs, lines)
+        return place.problem(refused)
     except Exception as error:
-        return _problem(unforeseen(error), inputs, lines)
+        return place.problem(unforeseen(error))
     return None
 
 
@@ -434,11 +436,6 @@ def used_columns(
         return used_names.used_columns(dialect.parsed(_with_names(sql, inputs)), name, columns)
     except Refused:
         return list(columns)
-
-
-def _problem(refused: Refused, inputs: Sequence[Mapping[str, Any]], lines: int) -> Problem:
-    """Return the refusal of a model with this many lines; later lines come from expectations."""
-    return _Place(inputs, lines, None).problem(refused)
 
 
 def _spoken(text: str, inputs: Sequence[Mapping[str, Any]]) -> str:

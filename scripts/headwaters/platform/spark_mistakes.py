@@ -26,6 +26,7 @@ _PIN = re.compile(r"/\* [a-z]+ \{.*?\} \*/ ?| version as of \d+")
 # The words that a run writes into a line of SQL, except the alias of an input.
 _ADDED = re.compile(rf"^\s*explain extended |{_PIN.pattern}")
 _PIN_AND_NAME = re.compile(f"{_PIN.pattern}(?: as `[^`]+`)?")
+_COMPILED_LINE = re.compile(r"line (\d+) of the compiled SQL")
 _LONGEST = 60  # characters of a line of SQL in a message
 _EVERY_FUNCTION = spark_version.STABLE_FUNCTIONS | spark_version.CHANGING_FUNCTIONS
 
@@ -184,6 +185,16 @@ def of_typed_sql(error: BaseException, sql: str, option: str = "") -> CodedError
     if mistake:
         return UserError("HW_SQL", option + mistake.partition("] ")[2])
     return WorkError("HW_SQL", option + one_line(error))
+
+
+def with_file_lines(text: str, model: SqlText) -> str:
+    """Return a message about the compiled SQL of a model with the lines of the model's file."""
+
+    def named(found: re.Match[str]) -> str:
+        line = line_in_file(model.raw, model.compiled, int(found[1]))
+        return f"{model.path}:{line + model.before}" if line else found[0]
+
+    return _COMPILED_LINE.sub(named, text)
 
 
 def line_in_file(raw: str, compiled: str, line: int) -> int | None:

@@ -97,4 +97,4 @@ def refusal(session: Session, code: str, config: Config) -> Problem | None:
 
     functions = session.fingerprint(sql)["functions"]
     columns = with_columns(session.connection, inputs)
-    return refusal_of(sql, columns, config, session.graph, functions)
+    return refusal_of(sql, columns, config, session.graph, functions, code)

@@ -122,6 +122,16 @@ def test_what_is_derived_is_proven_with_the_sums() -> None:
     assert found and found.code == "HW_NOT_LINEAR" and "`derived: sum(n) OVER ()`" in found.text
 
 
+def test_a_refusal_names_the_line_of_the_compiled_text() -> None:
+    sql = "select id,\n rand() as r from <orders>"
+    compiled = f"\n-- of the first day\n\n{sql}"
+    config = {"incremental_strategy": "change_feed", "unique_key": "id"}
+    changes = [{**ORDERS, "kind": "changes"}]
+    for given, line in ((None, 2), (compiled, 5)):
+        found = refusal_of(sql, changes, config, GRAPH, {}, given)
+        assert found and f"`rand()` (line {line} of the compiled SQL)" in found.text
+
+
 def test_a_condition_that_is_required_elsewhere_patches_nothing() -> None:
     def patch(sql: str) -> Patch | str | None:
         before = "with o as (select * from <orders> where val > 1) select id, day from o"

@@ -60,7 +60,7 @@ def test_explain_refresh_tells_plan_and_proof(
         f"  affected {events} by id: applied -, newest 2, not read yet",
         "  proof: [HW_NOT_UNDERSTOOD]"
         " `UNPIVOT((x, y) FOR n IN ((moment, val)))`"
-        " (line 2 of the compiled SQL): unpivot is not analysed. Write it in another way, or say"
+        " (line 4 of the compiled SQL): unpivot is not analysed. Write it in another way, or say"
         " incremental_proof: sample, which tries a thousand rows in place of a proof.",
         "  next run: replace, first run",
     ]

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from dbt.adapters.contracts.relation import RelationType
+from dbt.adapters.headwaters.connections import current
 from dbt.adapters.headwaters.errors import OneLineError
 from dbt.adapters.headwaters.views import Views
 
@@ -21,6 +22,7 @@ from headwaters.platform.fields import text_of
 from headwaters.platform.nodes import place_of
 from headwaters.platform.places import join
 from headwaters.platform.problems import Problem
+from headwaters.platform.spark_mistakes import with_file_lines
 from headwaters.platform.spark_version import VIEW_INSTEAD_OF_TABLE, decides_rows
 from headwaters.runs import run
 from headwaters.runs.change_set_cache import ChangeSetCache
@@ -61,7 +63,8 @@ def dbt_errors() -> Iterator[None]:
     try:
         yield
     except (UserError, Unproven) as error:
-        raise OneLineError(str(error)) from None
+        text = str(error)
+        raise OneLineError(with_file_lines(text, current.sql) if current.sql else text) from None
 
 
 def raises_dbt_errors(function: Callable[P, T]) -> Callable[P, T]:
