@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -628,3 +630,46 @@ def test_dbt_refuses_each_by_name(parsed: list[str]) -> None:
             "did you mean 'enforced'? (allowed: alias_types, enforced)",
         ]
     )
+
+
+def test_a_wrong_value_of_dbt_project_yml_is_one_line_for_all_its_models(tmp_path: Path) -> None:
+    wrong: dict[str, dict[str, Any]] = {
+        "strategy": {"+incremental_strategy": "atuo"},
+        "value": {"+on_gap": "rebuilt"},
+        "meta": {"+meta": {"on_gap": "rebuilt"}},
+        "length": {"+runs_every": "soon"},
+        "stock": {"+incremental_strategy": "append", "+on_schema_change": "fial"},
+        "synonym": {"+incremental_strategy": "merge", "+unique_key": "id", "+predicates": 5},
+        "property": {"+tblproperties": {"delta.appendOnyl": True}},
+        "build": {"+materialized": "incremantal"},
+        "named_set": {"+property_set": "intrep"},
+        "policy": {"+maintenance": {"vacum": "daily"}},
+    }
+    own = {  # the model's own values, which take precedence
+        "value": "{{ config(on_gap='rebuild_it') }}",
+        "meta": "{{ config(meta={'on_gap': 'rebuild_it'}) }}",
+        "synonym": "{{ config(predicates=6) }}",
+        "property": "{{ config(tblproperties={'delta.appendOnyl': false}) }}",
+    }
+    defaults = {"+materialized": "incremental", "+incremental_strategy": "auto"}
+    project = {**PROJECT, "models": {"wrong": {**defaults, **wrong}}, "snapshots": {}}
+    (tmp_path / "dbt_project.yml").write_text(json.dumps(project))
+    for folder in wrong:
+        (tmp_path / "models" / folder).mkdir(parents=True)
+        for number in (1, 2):
+            (tmp_path / "models" / folder / f"{folder}_{number}.sql").write_text(SQL)
+        if folder in own:
+            path = tmp_path / "models" / folder / f"{folder}_3.sql"
+            path.write_text(f"{own[folder]}\n{SQL}")
+    manifest = run_dbt(tmp_path, "parse", project_dir=tmp_path).result
+    found = sorted(str(problem) for problem in dict.fromkeys(every_problem(manifest)))
+    places = [tuple(re.split(r"(?<=\]) |: ", line)[:2]) for line in found]
+    assert places == [
+        *[(f"[HW_{code}]", "dbt_project.yml") for code in ("DURATION", "MAINTENANCE_POLICY")],
+        *[("[HW_SETTING]", "dbt_project.yml")] * 4,  # `value` and `meta` are the same line
+        *[("[HW_SETTING]", f"models/{it}/{it}_3.sql") for it in ("meta", "synonym", "value")],
+        ("[HW_UNKNOWN_PROPERTY]", "dbt_project.yml"),
+        ("[HW_UNKNOWN_PROPERTY]", "models/property/property_3.sql"),
+        ("[HW_UNKNOWN_PROPERTY_SET]", "dbt_project.yml"),
+        ("[HW_UNKNOWN_STRATEGY]", "dbt_project.yml"),
+    ]

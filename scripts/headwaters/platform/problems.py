@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 
@@ -23,3 +24,9 @@ class Problem:
     def at(self, place: str) -> Problem:
         """Return the problem with a file and node."""
         return replace(self, text=f"{place}: {self.text}")
+
+
+def first_name(text: str) -> str:
+    """Return the name at the beginning of a text: the setting that the text is about."""
+    found = re.match(r"\w+", text)
+    return found[0] if found else ""

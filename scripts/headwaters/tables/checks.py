@@ -6,7 +6,7 @@ a run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,7 @@ from headwaters.tables.queries_by_run import (
 from headwaters.tables.retention import feed_retention_problems, stream_retention_problems
 from headwaters.tables.setting_conflicts import fitting_problems, names_of, python_problems
 from headwaters.tables.settings import strategy_problems, value_problems
-from headwaters.tables.stock_settings import stock_problems
+from headwaters.tables.stock_settings import SYNONYMS, stock_problems
 
 if TYPE_CHECKING:
     from dbt.contracts.graph.manifest import Manifest
@@ -66,8 +66,14 @@ def node_problems(node: Node) -> Iterator[Problem]:
 def _place(node: Node, problem: Problem) -> str:
     """Return the file and the node of a problem, or the project's file if the setting is there."""
     is_known = bool(problem.setting) and "written" in node and not node.get("is_of_package")
-    is_in_project = is_known and problem.setting not in node["written"]
+    is_in_project = is_known and not _is_written(problem.setting, node["written"])
     return "dbt_project.yml" if is_in_project else place_of(node)
+
+
+def _is_written(setting: str, written: Collection[str]) -> bool:
+    """Return true if a node has a setting, its synonym, or the one of this name in its `meta`."""
+    names = {setting, *(name for name, meaning in SYNONYMS.items() if meaning == setting)}
+    return not names.union(f"meta.{name}" for name in names).isdisjoint(written)
 
 
 def every_problem(manifest: Manifest) -> Iterator[Problem]:
@@ -87,7 +93,7 @@ def every_problem(manifest: Manifest) -> Iterator[Problem]:
             seen = {**_seen(node, project, entries), "is_published": is_published}
             yield from node_problems(seen)
             for problem in macro_problems(seen, manifest.macros):
-                yield problem.at(place_of(seen))
+                yield problem.at(_place(seen, problem))
             yield from _of_queries(seen, project, macros_of(manifest.macros))
     if publishing:
         nodes = {key: manifest.nodes[key].to_dict() for key in used if key in manifest.nodes}

@@ -87,7 +87,7 @@ def macro_problems(node: Node, macros: Iterable[str]) -> Iterator[Problem]:
     given = config.get(setting_name)
     if isinstance(given, str) and misspelt(given, sorted(names)):
         text = f"{setting_name}: {not_allowed(given, sorted(names), 'allowed')}"
-        yield Problem("HW_SETTING", text)
+        yield Problem("HW_SETTING", text, setting_name)
 
 
 def _names_of_dbt(kind: str) -> list[str]:

@@ -99,4 +99,4 @@ def policy_problems(config: Config) -> Iterator[Problem]:
 
 
 def _problem(text: str) -> Problem:
-    return Problem("HW_MAINTENANCE_POLICY", f"maintenance: {text}")
+    return Problem("HW_MAINTENANCE_POLICY", f"maintenance: {text}", "maintenance")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from headwaters.platform.delta_version import FEATURE, FEED, MAPPING, TABLE_PROPERTIES, PropertyKind
 from headwaters.platform.names import did_you_mean
@@ -150,7 +151,7 @@ def property_problems(config: Config) -> Iterator[Problem]:
     chosen = setting(config, "property_set")
     if chosen and chosen not in SETS:
         text = f"there is no property_set '{chosen}': there is {', '.join(SETS)}"
-        yield Problem("HW_UNKNOWN_PROPERTY_SET", text)
+        yield Problem("HW_UNKNOWN_PROPERTY_SET", text, "property_set")
     declared = declared_properties(config)
     dotted = _dotted_partitions(config)
     if dotted and normal_value("boolean", declared[_OPTIMIZE_WRITE]) == "false":
@@ -160,7 +161,7 @@ def property_problems(config: Config) -> Iterator[Problem]:
     for name, value in declared.items():
         problem = _problem(name, value, bool(setting(config, "allow_protocol_upgrade")))
         if problem:
-            yield problem.at("tblproperties")
+            yield replace(problem, setting="tblproperties").at("tblproperties")
 
 
 def build_problems(config: Config) -> Iterator[Problem]:

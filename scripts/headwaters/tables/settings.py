@@ -15,7 +15,7 @@ from headwaters.analysis import StrategyFacts, strategy_of
 from headwaters.platform.fields import explained
 from headwaters.platform.names import did_you_mean
 from headwaters.platform.nodes import Config, merged_setting, setting
-from headwaters.platform.problems import Problem
+from headwaters.platform.problems import Problem, first_name
 from headwaters.tables.setting_types import (
     FOLLOWING,
     INCREMENTAL,
@@ -230,7 +230,7 @@ def value_problems(config: Config) -> Iterator[Problem]:
     except ValidationError as error:
         for text in explained(error, ModelSettings):
             is_duration = text.startswith("runs_every")
-            yield Problem("HW_DURATION" if is_duration else "HW_SETTING", text)
+            yield Problem("HW_DURATION" if is_duration else "HW_SETTING", text, first_name(text))
 
 
 def strategy_problems(config: Config) -> Iterator[Problem]:
@@ -243,7 +243,7 @@ def strategy_problems(config: Config) -> Iterator[Problem]:
         if given is not None and given not in INCREMENTAL:
             hint = did_you_mean(given, INCREMENTAL).removesuffix("?")
             text = f"incremental_strategy is '{given}'{hint}: allowed are {', '.join(INCREMENTAL)}"
-            yield Problem("HW_UNKNOWN_STRATEGY", text)
+            yield Problem("HW_UNKNOWN_STRATEGY", text, "incremental_strategy")
         return
     for problem in _combination_problems(strategy, settings, config.get("file_format")):
         yield problem.at(f"incremental_strategy {strategy.configured_as}")

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from headwaters.analysis import strategy_of
 from headwaters.platform.fields import explained
 from headwaters.platform.nodes import Config, setting
-from headwaters.platform.problems import Problem
+from headwaters.platform.problems import Problem, first_name
 from headwaters.tables.setting_types import (
     STOCK_STRATEGIES,
     Action,
@@ -99,4 +99,4 @@ def stock_problems(config: Config, kind: str) -> Iterator[Problem]:
             settings.model_validate(given)
     except ValidationError as error:
         for text in explained(error, settings):
-            yield Problem("HW_SETTING", text)
+            yield Problem("HW_SETTING", text, first_name(text))
