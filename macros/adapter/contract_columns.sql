@@ -1,9 +1,12 @@
-{#- Compares a query with the contract of its model, as dbt does. A model without columns gets them as YAML to paste. -#}
+{#- Compares a query with the contract of its model, as dbt does. A model without columns gets them as YAML to
+    paste. dbt does not name the model whose columns lack a type. -#}
 {% macro headwaters__get_assert_columns_equivalent(sql) %}
     {%- if not model['columns'] -%}
         {%- set columns = get_column_schema_from_query(sql) -%}
         {{ hw_raise_problems([adapter.contracts.columns_to_paste(model, columns)]) }}
     {%- endif -%}
+    {%- set problems = adapter.contracts.untyped_columns(model) -%}
+    {%- if problems -%}{{ hw_raise_problems(problems) }}{%- endif -%}
     {{ return(assert_columns_equivalent(sql)) }}
 {% endmacro %}
 

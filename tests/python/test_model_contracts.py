@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from projects import run_dbt
 
-from headwaters.tables.model_contracts import columns_to_paste, missing_columns
+from headwaters.tables.model_contracts import columns_to_paste, missing_columns, untyped_columns
 
 
 def model(name: str, **more: Any) -> dict[str, Any]:
@@ -35,13 +35,43 @@ def test_the_columns_are_yaml_with_names_and_types() -> None:
     assert {it["name"]: it["data_type"] for it in entry["columns"]} == types
 
 
+def test_a_model_with_an_entry_gets_the_columns_of_that_entry() -> None:
+    node = model("daily", patch_path="shop://models/gold/all.yml")
+    problem = columns_to_paste(node, [SimpleNamespace(name="id", data_type="int")])
+    assert str(problem) == (
+        "[HW_NO_COLUMNS] models/gold/daily.sql has an enforced contract, and no columns: paste "
+        "this into its entry in models/gold/all.yml, and describe the columns\n"
+        "    columns:\n"
+        "      - {name: id, data_type: int}"
+    )
+
+
+def test_columns_without_a_type_are_named() -> None:
+    columns = {
+        "id": {"name": "id", "data_type": "int"},
+        "weight kg": {"name": "weight kg", "data_typ": "int"},
+        "at": {"name": "at", "data_type": None},
+    }
+    node = model("daily", patch_path="shop://models/gold/all.yml", columns=columns)
+    line = (
+        "[HW_NO_COLUMNS] models/gold/all.yml: daily has an enforced contract, and no data_type "
+        "(there is data_typ) of weight kg, at: write one for each, as in "
+        '{name: "weight kg", data_type: string}'
+    )
+    free = {**node, "unique_id": "model.shop.free", "config": {}}
+    nodes = {it["unique_id"]: it for it in (node, free)}
+    assert list(map(str, untyped_columns(node))) == missing_columns(nodes, nodes) == [line]
+    assert missing_columns(nodes, []) == []
+    assert untyped_columns(model("typed", columns={"id": columns["id"]})) == []
+
+
 def test_a_run_warns_before_spark_starts() -> None:
     nodes = {
         node["unique_id"]: node
         for node in [
             model("daily", patch_path="shop://models/gold/all.yml"),
             model("other"),
-            model("declared", columns={"id": {}}),
+            model("declared", columns={"id": {"name": "id", "data_type": "int"}}),
             model("free", config={"contract": {"enforced": False}}),
             model("seed", resource_type="seed"),
         ]
@@ -83,4 +113,12 @@ def test_dbt_parses_an_entry_without_columns_and_names_the_file_of_a_wrong_defau
     assert missing_columns(nodes, nodes) == [
         "[HW_NO_COLUMNS] models/daily.sql has an enforced contract, and models/all.yml declares "
         "no columns: its run will fail, and print them to paste"
+    ]
+    entry = {"name": "daily", "columns": [{"name": "id", "data_typ": "int"}]}
+    (tmp_path / "models" / "all.yml").write_text(json.dumps({"models": [entry]}))
+    manifest = run_dbt(tmp_path, "parse", project_dir=tmp_path).result
+    nodes = {key: node.to_dict() for key, node in manifest.nodes.items()}
+    assert missing_columns(nodes, nodes) == [
+        "[HW_NO_COLUMNS] models/all.yml: daily has an enforced contract, and no data_type (there "
+        "is data_typ) of id: write one for each, as in {name: id, data_type: string}"
     ]
