@@ -193,8 +193,8 @@ LINES = {
         "to GROUP BY, or write `any_value(status)` [MISSING_AGGREGATION]"
     ),
     "without_group_by": (
-        "[HW_SQL_GROUPING] m.sql:3: columns beside an aggregate need GROUP BY: add one "
-        "with all of these columns [MISSING_GROUP_BY]"
+        "[HW_SQL_GROUPING] m.sql:3: columns beside an aggregate need GROUP BY: group by "
+        "every column of the SELECT that has no aggregate [MISSING_GROUP_BY]"
     ),
     "aggregate_in_where": (
         "[HW_SQL_GROUPING] m.sql:3: WHERE cannot have count(1): compare it in HAVING, or "
@@ -271,12 +271,55 @@ def test_a_mistake_is_found_where_a_run_names_and_pins_an_input() -> None:
     )
     pinned = 'select id, v from /* lookup {"at": 1} */ s.t version as of 1 as `t` having v > 1'
     expected = (
-        "[HW_SQL_GROUPING] m.sql:1: columns beside an aggregate need GROUP BY: add one with all of "
-        "these columns [MISSING_GROUP_BY]"
+        "[HW_SQL_GROUPING] m.sql:1: columns beside an aggregate need GROUP BY: group by every "
+        "column of the SELECT that has no aggregate [MISSING_GROUP_BY]"
     )
     assert explained(text, pinned, model) == expected
     own_name = SqlText("m.sql", "x", "select id, v from s.t as `t` having v > 1")
     assert explained(text, pinned, own_name) == expected
+
+
+@pytest.mark.parametrize(
+    ("written", "date"),
+    [
+        ("01/05/2026", "2026-05-01"),
+        ("5/31/2026", "2026-05-31"),
+        ("5 -- 01/05/2026", ""),
+        ("5 or note = '01/05/2026'", ""),
+    ],
+)
+def test_a_date_that_divides_numbers_is_written_as_a_date(written: str, date: str) -> None:
+    sql = f"select * from parcels where updated_at >= {written}"
+    mismatch = (
+        'Cannot resolve "(updated_at >= ((1 / 5) / 2026))" due to data type mismatch: the left and '
+        "right operands of the binary operator have incompatible types "
+        '("TIMESTAMP" and "DOUBLE").'
+    )
+    text = f"[DATATYPE_MISMATCH.BINARY_OP_DIFF_TYPES] {mismatch} SQLSTATE: 42K09; line 1 pos 28"
+    hint = f"A date is written date'{date}'" if date else "Cast one side"
+    assert explained(text, sql, SqlText("m.sql", sql, sql)) == (
+        f"[HW_SQL_TYPE] m.sql:1: {mismatch} {hint} [DATATYPE_MISMATCH.BINARY_OP_DIFF_TYPES]"
+    )
+
+
+@pytest.mark.parametrize(
+    ("wanted", "remedy"),
+    [
+        ('("INTERVAL" or "INTERVAL DAY TO SECOND")', " Write `x - interval 5 days`"),
+        ('"STRING"', ""),
+    ],
+)
+def test_a_number_beside_a_timestamp_is_an_interval(wanted: str, remedy: str) -> None:
+    sql = "select updated_at - 5 as before from parcels"
+    mismatch = (
+        'Cannot resolve "updated_at - 5" due to data type mismatch: The second parameter requires '
+        f'the {wanted} type, however "5" has the type "INT".'
+    )
+    condition = "DATATYPE_MISMATCH.UNEXPECTED_INPUT_TYPE"
+    text = f"[{condition}] {mismatch} SQLSTATE: 42K09; line 1 pos 7"
+    assert explained(text, sql, SqlText("m.sql", sql, sql)) == (
+        f"[HW_SQL_TYPE] m.sql:1: {mismatch}{remedy} [{condition}]"
+    )
 
 
 def test_a_trailing_comma_before_a_pinned_input_is_told_in_the_words_of_the_model() -> None:

@@ -383,7 +383,10 @@ def _ungrouped(error: _Error) -> str:
 
 
 def _without_group(error: _Error) -> str:
-    return "columns beside an aggregate need GROUP BY: add one with all of these columns"
+    return (
+        "columns beside an aggregate need GROUP BY: group by every column of the SELECT that has "
+        "no aggregate"
+    )
 
 
 def _where_condition(error: _Error) -> str:
@@ -402,9 +405,28 @@ def _operands(error: _Error) -> str:
         hint = " Join texts with `||`, or cast"
     elif day := re.search(r"(?<![\w'\-])\d{4}-\d{2}-\d{2}(?![\w'\-])", error.compiled):
         hint = f" Write date'{day[0]}'"
+    elif date := _divided_date(error):
+        hint = f" A date is written date'{date}'"
     elif re.search(r'"\(.* [+-] .*\)".*"(TIMESTAMP|DATE)"', error.message):
         hint = " Add an interval, as in `x + interval 1 day`, or cast one side"
     return f"{error.message.rstrip('.')}.{hint}"
+
+
+def _divided_date(error: _Error) -> str:
+    """Return the date that the SQL has as two divisions, `1/5/2026`, or an empty text."""
+    code = re.sub(r"--.*", "", error.compiled)
+    found = re.search(r"(?<![\w'\"/])(\d{1,2})/(\d{1,2})/(\d{4})(?![\w'\"/])", code)
+    if not found or not re.search(r'"(TIMESTAMP|DATE)', error.message):
+        return ""
+    day, month, year = map(int, found.groups())
+    if month > 12:
+        day, month = month, day
+    return f"{year}-{month:02}-{day:02}"
+
+
+def _parameter(error: _Error) -> str:
+    is_interval = re.search(r"parameter requires the .*INTERVAL", error.message)
+    return _as_spark("Write `x - interval 5 days`" if is_interval else "")(error)
 
 
 def _divided(error: _Error) -> str:
@@ -525,7 +547,7 @@ MISTAKES: Mapping[str, tuple[str, Callable[[_Error], str]]] = {
     ),
     "DATATYPE_MISMATCH.BINARY_OP_WRONG_TYPE": ("HW_SQL_TYPE", _operands),
     "DATATYPE_MISMATCH.BINARY_OP_DIFF_TYPES": ("HW_SQL_TYPE", _operands),
-    "DATATYPE_MISMATCH": ("HW_SQL_TYPE", _as_spark()),
+    "DATATYPE_MISMATCH": ("HW_SQL_TYPE", _parameter),
     "INCOMPATIBLE_COLUMN_TYPE": ("HW_SQL_TYPE", _as_spark("Cast one of them")),
     "NUM_COLUMNS_MISMATCH": (
         "HW_SQL_TYPE",
