@@ -145,6 +145,13 @@ def test_the_reconciliation_names_rows_that_operations_removed() -> None:
         "WRONG: 2 missing, 0 extra",
         "  a.json: 3 read, 1 bronze, 0 quarantined, 2 missing, 0 extra",
     ]
+    # the source no longer has the records of four erased rows
+    assert summarise("orders", balances, removed={"erase": 5, "delete_where": 1}) == [
+        "orders: 3 read = 1 bronze + 0 quarantined + 2 removed (by delete_where and erase): right"
+    ]
+    assert summarise("orders", balances, removed={"erase": 3}) == [
+        "orders: 3 read = 1 bronze + 0 quarantined + 2 removed (by erase): right"
+    ]
 
 
 @pytest.mark.parametrize(("erased", "code"), [({"erase": 2}, 0), ({"erase": 1}, 1), ({}, 1)])

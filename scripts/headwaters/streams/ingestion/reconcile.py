@@ -184,8 +184,7 @@ def summarise(
     counts = f"{read:,} read = {bronze:,} bronze + {quarantine:,} quarantined"
     counts += f" ({settled:,} settled)" if settled else ""
     if missing and removed:
-        by_operation = ", ".join(f"{one} {rows:,}" for one, rows in sorted(removed.items()))
-        counts += f" + {min(missing, sum(removed.values())):,} removed ({by_operation})"
+        counts += f" + {_removed(missing, removed)}"
     lines = [f"{name}: {counts}: {verdict}{gone}"]
     lines += [
         f"  {b.unit}: {b.read:,} read, {b.bronze:,} bronze, {b.quarantine:,} quarantined, "
@@ -194,6 +193,19 @@ def summarise(
         if not (is_right or b.right)
     ]
     return lines
+
+
+def _removed(missing: int, removed: Mapping[str, int]) -> str:
+    """Return the number of missing records that operations removed, and the operations.
+
+    If operations deleted more rows than records are missing, their numbers are left out: the source
+    no longer has the records of the other rows, such as lines removed from a landing file.
+    """
+    deleted = sum(removed.values())
+    if missing < deleted:
+        return f"{missing:,} removed (by {' and '.join(sorted(removed))})"
+    by_operation = ", ".join(f"{one} {rows:,}" for one, rows in sorted(removed.items()))
+    return f"{deleted:,} removed ({by_operation})"
 
 
 @dataclass(frozen=True)
