@@ -7,7 +7,7 @@ import shlex
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -23,7 +23,7 @@ from headwaters.streams.ingestion import reconcile
 from headwaters.streams.ingestion.reconcile import summarise
 from headwaters.streams.ingestion.settle import Settled
 from headwaters.streams.ingestion.status import status
-from headwaters.streams.quarantine import Quarantine, counted, read_quarantine
+from headwaters.streams.quarantine import Bad, Quarantine, counted, read_quarantine
 from headwaters.streams.showing import lines, settlement
 from headwaters.streams.sources.base import Balance
 from headwaters.streams.stream import Stream
@@ -89,6 +89,38 @@ def test_records_are_shown_newest_first_with_the_next_steps(stream: Stream) -> N
     ]
     older = "  … and 1 older ones (--limit 0 shows all)"
     assert shown(stream, limit=1) == ["orders: 2 in quarantine", *newest, older, *steps, by_price]
+
+
+def test_several_streams_with_their_next_steps() -> None:
+    contracts = [
+        SimpleNamespace(name=name, file=f"models/bronze/{name}.yml") for name in ("orders", "paid")
+    ]
+
+    def said(*found: Quarantine) -> list[str]:
+        return list(lines(cast(Any, list(zip(contracts, found, strict=True)))))
+
+    strict = (
+        "contract too strict: change it in models/bronze/{0}.yml, then "
+        "`headwaters replay --select {0} --apply`"
+    )
+    wrong = "record wrong: land a corrected one, then settle those that it replaces:"
+    assert said(Quarantine(1, 0), Quarantine(2, 0))[-3:] == [
+        strict.format("orders"),
+        strict.format("paid"),
+        wrong,
+    ]
+    assert said(Quarantine(0, 0), Quarantine(2, 0))[-2:] == [strict.format("paid"), wrong]
+    assert said(Quarantine(0, 0), Quarantine(0, 0)) == ["no record is in quarantine"]
+    at = datetime(2026, 3, 1, tzinfo=UTC)
+    settled = Bad(at, "type", "id", "", "{", "landing/paid/1.json", "sent again")
+    assert said(Quarantine(0, 0), Quarantine(0, 1, (settled,))) == [
+        "paid: 0 in quarantine, 1 settled",
+        "  type id",
+        "    record  {",
+        "    place   landing/paid/1.json",
+        "    settled sent again",
+        "no record is open",
+    ]
 
 
 def test_a_printed_settlement_can_be_typed_as_it_is(stream: Stream) -> None:

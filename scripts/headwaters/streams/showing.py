@@ -27,13 +27,14 @@ def lines(found: Sequence[tuple[Contract, Quarantine]]) -> Iterator[str]:
         if hidden:
             yield f"  … and {hidden:,} older ones (--limit 0 shows all)"
     if not open_ones and len(found) > 1:
-        yield "no record is in quarantine"
-    if open_ones:
-        contract = open_ones[0]
+        has_settled = any(records.settled for _, records in found)
+        yield "no record is open" if has_settled else "no record is in quarantine"
+    for contract in open_ones:
         yield (
             f"contract too strict: change it in {contract.file}, then "
             f"`headwaters replay --select {contract.name} --apply`"
         )
+    if open_ones:
         yield "record wrong: land a corrected one, then settle those that it replaces:"
         yield from _settling(found)
 
