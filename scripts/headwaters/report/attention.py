@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
-from headwaters.report.facts import Lake
+from headwaters.report.facts import Lake, ReportedTable
 from headwaters.report.pages.texts import ago, listed, number
 
 # An operation that has not ended after this time was interrupted.
@@ -103,7 +103,16 @@ def _tables(lake: Lake) -> Iterator[Attention]:
         if need and (lake.at - need.since).total_seconds() > table.retention:
             text = f"{need.reader} needs changes of {table.name} made {ago(need.since, lake.at)}"
             yield Attention("bad", f"{text}, longer ago than it retains files", "tables")
-    due = [table.name for table in lake.tables if table.due]
+    yield from _due([table for table in lake.tables if table.kind != "ops"], "")
+    # `maintain` includes the tables of operations only if `select` names them
+    records = [table for table in lake.tables if table.kind == "ops"]
+    yield from _due(records, " --args '{select: ops}'")
+
+
+def _due(tables: Sequence[ReportedTable], arguments: str) -> Iterator[Attention]:
+    """Yield a finding with the command for those tables that are due for maintenance."""
+    due = [table.name for table in tables if table.due]
     if due:
         are = "is" if len(due) == 1 else "are"
-        yield Attention("warn", f"{listed(due)} {are} due for maintenance", "tables")
+        text = f"{listed(due)} {are} due for maintenance: `dbt run-operation maintain{arguments}`"
+        yield Attention("warn", text, "tables")

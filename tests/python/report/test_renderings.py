@@ -15,7 +15,7 @@ from headwaters.report.events import Sender, new_events
 from headwaters.report.facts import Lake, TableChange
 from headwaters.report.metrics import exposition
 from headwaters.report.page import _figures
-from report.examples import usual
+from report.examples import table, usual
 from report.small import NOW, ago
 
 METRICS = """
@@ -106,9 +106,24 @@ def test_what_needs_attention_the_gravest_first() -> None:
         Attention(
             "warn", "maintain of silver.paid began 3.0 h ago and has not ended", "operations"
         ),
-        Attention("warn", "silver.paid is due for maintenance", "tables"),
+        Attention(
+            "warn",
+            "silver.paid is due for maintenance: `dbt run-operation maintain`",
+            "tables",
+        ),
     ]
     assert attention(Lake("p", "t", "/l", NOW)) == []
+
+
+def test_maintenance_of_the_tables_of_operations_needs_a_selection() -> None:
+    due = (("compact", "30 files are small"),)
+    tables = (table("ops.operations", kind="ops", due=due), table("gold.spend", due=due))
+    said = [one.text for one in attention(Lake("p", "t", "/l", NOW, tables=tables))]
+    assert said == [
+        "gold.spend is due for maintenance: `dbt run-operation maintain`",
+        "ops.operations is due for maintenance: "
+        "`dbt run-operation maintain --args '{select: ops}'`",
+    ]
 
 
 @pytest.fixture

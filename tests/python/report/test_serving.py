@@ -74,7 +74,8 @@ def test_a_file_for_its_owner_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     said: list[str] = []
     out = tmp_path / "report.html"
     run.report(lake.project, out, said.append)
-    assert said == ["gold.c is due for maintenance", f"written to {out}"]
+    due = "gold.c is due for maintenance: `dbt run-operation maintain`"
+    assert said == [due, f"written to {out}"]
     assert out.stat().st_mode & 0o777 == 0o600
     html = out.read_text()
     assert html.startswith("<!doctype html>") and "gold.c" in html
