@@ -59,8 +59,8 @@ file from its own buffer; each batch of headwaters is planned by Spark, which ta
 machine, and reads the records again if one is bad. Less would need a writer outside of Spark, which
 had to repeat the types, formats, evolution and lineage of ingestion.
 
-Neither lost or repeated a record in ten kills. The machine did other work meanwhile, so their
-times mean nothing.
+Neither lost or repeated a record in ten kills. Other work ran at the same time, so their times
+mean nothing.
 """
 
 RECORDS = int(os.environ.get("HEADWATERS_BENCH_RECORDS", "2000000"))

@@ -2,7 +2,7 @@
 
 No package index has wal2json. The files in `tests/data/field/wal2json` were received from Debian's
 PostgreSQL 15.20 with wal2json 2.5, and `changes.sh` there has the statements and the commands.
-A run of `test_outbox.py` receives the events of a trigger from a server of its own.
+A run of `test_outbox.py` receives the events of a trigger from its own server.
 """
 
 from __future__ import annotations
