@@ -1,7 +1,7 @@
 """Changes that pg_recvlogical received from a PostgreSQL with the plugin wal2json.
 
 No package index has wal2json. The files in `tests/data/field/wal2json` were received from Debian's
-PostgreSQL 15.20 with wal2json 2.5, and `changes.sh` there has the statements and the commands.
+PostgreSQL 15.20 with wal2json 2.5, and `receive.sh` there has the statements and the commands.
 A run of `test_outbox.py` receives the events of a trigger from its own server.
 """
 

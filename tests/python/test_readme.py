@@ -97,7 +97,8 @@ def test_pip_installs_locked_packages_and_headwaters_by_its_path() -> None:
     workflows = sorted(ROOT.glob(".github/workflows/*.yml"))
     files = [*PAGES, *workflows, ROOT / "Dockerfile", ROOT / "CONTRIBUTING.md"]
     named = {word for file in files for word in installed_packages(file.read_text())}
-    headwaters = {"../headwaters", "/opt/headwaters/dbt_headwaters-0.1.0-py3-none-any.whl"}
+    wheel = "dbt_headwaters-0.1.0-py3-none-any.whl"
+    headwaters = {"../headwaters", f"/opt/headwaters/{wheel}", f"./wheels/{wheel}"}
     assert headwaters <= {word.split("[")[0] for word in named}
     lock = (ROOT / "conf" / "requirements-dev.txt").read_text()
     locked = set(re.findall(r"^([\w.-]+)(?=\[|==)", lock, flags=re.M))
