@@ -38,6 +38,7 @@ import yaml
 from benchmarks.runner import ROOT, Bench, cpu_of, dbt_project, descendants
 from headwaters.devkit import broker as brokers
 from headwaters.devkit.samples.send import make_topic, send
+from headwaters.platform.json_lines import lines
 from headwaters.platform.project import Project
 
 NOTES = """
@@ -304,8 +305,8 @@ def _has_more_rows(table: Path, number: int) -> bool:
 
 def _added(commit: Path) -> list[dict[str, Any]]:
     """Return the files with new rows, and not those of a compaction."""
-    lines = map(json.loads, commit.read_text().splitlines())
-    return [line["add"] for line in lines if "add" in line and line["add"]["dataChange"]]
+    actions = map(json.loads, lines(commit))
+    return [one["add"] for one in actions if "add" in one and one["add"]["dataChange"]]
 
 
 def _latencies(table: Path, first: int) -> Iterator[float]:
