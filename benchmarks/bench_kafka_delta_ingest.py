@@ -52,7 +52,7 @@ its figures. It then reads the clean topic faster, and with less CPU for both to
 seconds per million records against 38. One malformed record in a hundred costs it little: each
 batch has one commit for its quarantine; kafka-delta-ingest commits each bad record by itself, and
 reads 444 records a second instead of 40,000. A record of the right form whose amount is a text,
-which is a row of quarantine here, ends its process, also after each new start.
+which is a row of quarantine here, ends its process.
 
 kafka-delta-ingest is faster for few records: half of them are in the table after 0.5 s instead of
 3.0 s, 95 % after 1.0 s instead of 6.2 s, and its process has a ninth of the memory. It writes a
