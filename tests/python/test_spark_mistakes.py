@@ -303,17 +303,24 @@ def test_a_date_that_divides_numbers_is_written_as_a_date(written: str, date: st
 
 
 @pytest.mark.parametrize(
-    ("wanted", "remedy"),
+    ("expression", "wanted", "given", "remedy"),
     [
-        ('("INTERVAL" or "INTERVAL DAY TO SECOND")', " Write `x - interval 5 days`"),
-        ('"STRING"', ""),
+        (
+            "(at - 5)",
+            '"(TIMESTAMP OR TIMESTAMP WITHOUT TIME ZONE)"',
+            '"5" has the type "INT"',
+            " Write `x - interval 5 days`",
+        ),
+        ("substring(at, 1, at)", '"INT"', '"at" has the type "TIMESTAMP"', ""),
     ],
 )
-def test_a_number_beside_a_timestamp_is_an_interval(wanted: str, remedy: str) -> None:
-    sql = "select updated_at - 5 as before from parcels"
+def test_a_number_beside_a_timestamp_is_an_interval(
+    expression: str, wanted: str, given: str, remedy: str
+) -> None:
+    sql = f"select {expression} as before from parcels"
     mismatch = (
-        'Cannot resolve "updated_at - 5" due to data type mismatch: The second parameter requires '
-        f'the {wanted} type, however "5" has the type "INT".'
+        f'Cannot resolve "{expression}" due to data type mismatch: The second parameter requires '
+        f"the {wanted} type, however {given}."
     )
     condition = "DATATYPE_MISMATCH.UNEXPECTED_INPUT_TYPE"
     text = f"[{condition}] {mismatch} SQLSTATE: 42K09; line 1 pos 7"

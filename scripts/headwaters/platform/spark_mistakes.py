@@ -425,7 +425,8 @@ def _divided_date(error: _Error) -> str:
 
 
 def _parameter(error: _Error) -> str:
-    is_interval = re.search(r"parameter requires the .*INTERVAL", error.message)
+    pattern = r'"\(.+ [+-] .+\)".* parameter requires the ".*(INTERVAL|TIMESTAMP)'
+    is_interval = re.search(pattern, error.message)
     return _as_spark("Write `x - interval 5 days`" if is_interval else "")(error)
 
 
