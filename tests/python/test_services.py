@@ -266,7 +266,8 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
 @pytest.mark.platform
 def test_a_project_is_built_on_the_platform_and_read_by_trino(platform: Platform) -> None:
     lines = platform.run("headwaters", "platform", "start", "--with", "trino").splitlines()
-    assert [line.split(" is ready at ")[0] for line in lines[:-1]] == [one.name for one in ALL]
+    ready = [line.split(" is ready at ")[0] for line in lines if " is ready at " in line]
+    assert ready == [one.name for one in ALL]  # between them, what is fetched or built once
     assert lines[-1] == "use it: `. lake/platform/platform.env`, then dbt build --target cluster"
     again = platform.run("headwaters", "platform", "start").splitlines()
     assert again[-1] == "nothing to do: the platform runs"
