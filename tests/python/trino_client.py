@@ -9,16 +9,19 @@ from urllib.request import Request, urlopen
 
 Row = tuple[Any, ...]
 
-# Expressions of equal values in Spark and in Trino, by the beginning of a type in Spark. Trino has
-# milliseconds of a timestamp, and writes floating-point numbers in another form.
+# Expressions of equal values in Spark and in Trino, by the beginning of a type in Spark. Trino
+# rounds a timestamp to milliseconds, and writes floating-point numbers in another form.
 VALUES: Mapping[str, tuple[str, str]] = {
     "double": ("cast(floor({0} * 1000) as bigint)",) * 2,
     "float": ("cast(floor({0} * 1000) as bigint)",) * 2,
     "timestamp_ntz": (
-        "timestampdiff(microsecond, timestamp_ntz '1970-01-01 00:00:00', {0})",
-        "date_diff('microsecond', timestamp '1970-01-01 00:00:00', {0})",
+        "crc32(date_format({0}, 'yyyy-MM-dd HH:mm:ss.SSSSSS'))",
+        "crc32(to_utf8(cast(cast({0} as timestamp(6)) as varchar)))",
     ),
-    "timestamp": ("unix_millis({0})", "cast(round(to_unixtime({0}) * 1000) as bigint)"),
+    "timestamp": (
+        "cast(round(unix_micros({0}) / 1000) as bigint)",
+        "cast(round(to_unixtime({0}) * 1000) as bigint)",
+    ),
     "array": ("cast(size({0}) as bigint)", "cardinality({0})"),
     "binary": ("crc32({0})", "crc32({0})"),
     "": ("crc32(cast({0} as string))", "crc32(to_utf8(cast({0} as varchar)))"),
