@@ -199,8 +199,10 @@ def _work(bench: Bench, program: str, servers: str, topic: str, tool: Tool, late
 
 def _headwaters(folder: Path, servers: str, topic: str) -> Work:
     stream = {"from": "kafka", "topics": [topic], "servers": servers, "format": "json"}
-    columns = [{"name": name, "data_type": kind} for name, kind in COLUMNS.items()]
-    columns[3]["constraints"] = [{"type": "not_null"}]  # type: ignore[assignment]
+    columns: list[dict[str, Any]] = [
+        {"name": name, "data_type": kind} for name, kind in COLUMNS.items()
+    ]
+    columns[3]["constraints"] = [{"type": "not_null"}]
     table = {"name": topic, "config": {"meta": {"stream": stream}}, "columns": columns}
     sources = {"sources": [{"name": "bronze", "schema": "bronze", "tables": [table]}]}
     options = dbt_project(folder / "project", {"models/sources.yml": yaml.safe_dump(sources)})

@@ -200,6 +200,9 @@ if({{ name }} is null or {{ cast }} is not null{{ fits }}, {{ cast }}, raise_err
 
 {#- Returns true if the table has the seed of this checksum: a seed wrote it, and nothing else has written since. -#}
 {% macro hw_seed_is_current(relation, detail, checksum) %}
+    {%- if not adapter.commits.is_of_seed(detail['properties'], checksum) -%}
+        {{ return(false) }}
+    {%- endif -%}
     {%- set operations = run_query('describe history ' ~ relation ~ ' limit 20') | map(attribute='operation') -%}
-    {{ return(adapter.commits.reason_to_load(detail['properties'], checksum, operations) is none) }}
+    {{ return(adapter.commits.was_loaded_last(operations)) }}
 {% endmacro %}

@@ -25,7 +25,7 @@ from headwaters.runs.session import DbtRelation
 from headwaters.runs.settling import settle
 from headwaters.runs.state import TableState, built_by
 from headwaters.runs.strategies import strategy_for
-from headwaters.tables.commits import reason_to_load
+from headwaters.tables.commits import is_of_seed, was_loaded_last
 
 # `first build` creates the table; `append` adds rows; `by keys` and `merge` also update and delete
 # them; `compare` computes the whole table and writes the rows that differ; `patch` converts the
@@ -108,9 +108,10 @@ def planned_load(
         reason = "first load"
     elif always:
         reason = "full_refresh is set"
-    else:
-        operations = [commit.operation for commit in tables.history(name, 20)]
-        reason = reason_to_load(state.properties, digest, operations)
+    elif not is_of_seed(state.properties, digest):
+        reason = "its file or settings changed since its last load"
+    elif not was_loaded_last(commit.operation for commit in tables.history(name, 20)):
+        reason = "another writer changed its table"
     return PlannedRun(key, "seed", "load" if reason else "no changes", reason or "no changes")
 
 

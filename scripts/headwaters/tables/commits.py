@@ -639,16 +639,14 @@ _KEEP_ROWS = (
 _LOADS = ("CREATE TABLE AS SELECT", "CREATE OR REPLACE TABLE AS SELECT")
 
 
-def reason_to_load(properties: object, checksum: str, operations: Iterable[str]) -> str | None:
-    """Return why a seed of this checksum has to be loaded, or None if its table has its content.
+def is_of_seed(properties: object, checksum: str) -> bool:
+    """Return true if a table with these properties was loaded from a seed of this checksum."""
+    return bool(as_mapping(properties).get("headwaters.seed.checksum") == checksum)
 
-    `properties` are those of the table, and `operations` those of its commits, newest first.
-    """
-    if as_mapping(properties).get("headwaters.seed.checksum") != checksum:
-        return "its file or settings changed since its last load"
-    if next((one for one in operations if one not in _KEEP_ROWS), None) not in _LOADS:
-        return "another writer changed its table"
-    return None
+
+def was_loaded_last(operations: Iterable[str]) -> bool:
+    """Return true if only a seed wrote the rows of a table; its operations are newest first."""
+    return next((one for one in operations if one not in _KEEP_ROWS), None) in _LOADS
 
 
 def as_mapping(value: Any) -> dict[str, Any]:
