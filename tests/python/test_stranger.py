@@ -202,7 +202,7 @@ def blocks(language: str) -> list[str]:
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
     """Return a project configured as the page describes, and with nothing else."""
-    profile, settings, _ = blocks("yaml")
+    profile, settings, *_ = blocks("yaml")
     assert len([*profile.splitlines(), *settings.splitlines()]) <= 10
     folder = tmp_path / "a shop's project"
     files = {
