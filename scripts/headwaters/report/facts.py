@@ -11,8 +11,8 @@ from datetime import datetime
 from statistics import median
 from typing import Literal
 
-# How a run wrote its rows: `append` inserts, `replace` by keys, `rebuild` the whole table.
-Way = Literal["append", "replace", "merge", "delete", "rebuild", "other"]
+# How a run wrote its rows: `append` inserts, `by keys` replaces those of its keys, `replace` all.
+Way = Literal["append", "by keys", "merge", "delete", "replace", "other"]
 Kind = Literal["stream", "quarantine", "model", "hidden", "seed", "ops", "other"]
 
 

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
@@ -38,9 +38,9 @@ _STILL = ("no changes", "view", "refused")
 # The runs in a table's log that predict the bytes of an action.
 _WAYS: Mapping[str, tuple[Way, ...]] = {
     "append": ("append",),
-    "by keys": ("replace", "merge"),
-    "merge": ("merge", "replace"),
-    "replace": ("rebuild",),
+    "by keys": ("by keys", "merge"),
+    "merge": ("merge", "by keys"),
+    "replace": ("replace",),
 }
 States = Callable[[str], State | None]
 
@@ -219,10 +219,22 @@ def explained(
             moving[key] = after
             continue
         run = _with_cost(node, planned[key], after, states)
+        if run.action == "follow" and (lookup := _moving_lookup(planned[key], after, found)):
+            then = f"if rows of the lookup {lookup} change, the whole table is computed"
+            run = replace(run, reason=f"{run.reason}; {then}")
         found[key] = run
         is_view = run.action == "view"
         moving[key] = after if is_view else (run.name,) if run.action not in _STILL else ()
     return found
+
+
+def _moving_lookup(
+    planned: Mapping[str, Any], after: tuple[str, ...], found: Mapping[str, ExplainedRun]
+) -> str | None:
+    """Return a lookup of the model that a run before it changes."""
+    lookups = {parts_of(name) for name in planned.get("lookups", ())}
+    moving = (run for run in found.values() if run.name in after)
+    return next((run.name for run in moving if parts_of(run.table) in lookups), None)
 
 
 def _parents(node: Node) -> Sequence[str]:

@@ -59,9 +59,10 @@ class PendingChanges:
 class PlannedRun:
     """The next run of a model.
 
-    `reads` are its inputs. `rows` counts the changed rows of those that it follows, or is None if
-    the plan does not depend on it. `is_whole`: the run computes the whole table. `may_replace`: the
-    share of changed rows, which Spark counts, may be too large for an incremental run.
+    `reads` are its inputs, and `lookups` those whose changes compute the whole table again. `rows`
+    counts the changed rows of those that it follows, or is None if the plan does not depend on it.
+    `is_whole`: the run computes the whole table. `may_replace`: the share of changed rows, which
+    Spark counts, may be too large for an incremental run.
     """
 
     unique_id: str
@@ -73,6 +74,7 @@ class PlannedRun:
     pending: tuple[PendingChanges, ...] = ()
     is_whole: bool = False
     may_replace: bool = False
+    lookups: tuple[str, ...] = ()
 
 
 def planned_run(
@@ -122,6 +124,7 @@ class _Planning:
         self.session, self.node, self.target = session, node, target
         self.strategy = str(node["config"].get("incremental_strategy"))
         self.reads: tuple[str, ...] = ()
+        self.lookups: tuple[str, ...] = ()
         self.may_replace = False
 
     def plan(self, code: str) -> PlannedRun:
@@ -170,7 +173,10 @@ class _Planning:
         existing = self.target if properties else None
         model = Model(self.node, self.target, existing, settled.code, settled.config, session)
         self.strategy = model.strategy.name
-        self.reads = tuple(dict.fromkeys(spec["source"] for spec in inputs_of(settled.code)))
+        inputs = inputs_of(settled.code)
+        self.reads = tuple(dict.fromkeys(spec["source"] for spec in inputs))
+        if model.settings.on_lookup_change != "ignore":
+            self.lookups = tuple(spec["source"] for spec in inputs if spec["kind"] == "lookup")
         return model
 
     def _weighed(self, model: Model, plan: Plan) -> Plan:
@@ -210,6 +216,7 @@ class _Planning:
             action=action,
             reason=reason,
             reads=self.reads,
+            lookups=self.lookups,
             may_replace=self.may_replace,
             **facts,
         )

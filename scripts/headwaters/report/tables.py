@@ -213,10 +213,10 @@ def way_of(commit: Commit) -> Way:
     if commit.operation.endswith("TABLE AS SELECT") or (
         commit.operation == "WRITE" and (creates or commit.replaces_all)
     ):
-        return "rebuild"
+        return "replace"
     if commit.operation not in ("WRITE", "STREAMING UPDATE"):
         return "other"
-    return "append" if commit.effect.inserts_only else "replace"
+    return "append" if commit.effect.inserts_only else "by keys"
 
 
 def _retention(properties: Mapping[str, str]) -> float:

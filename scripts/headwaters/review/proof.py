@@ -301,6 +301,8 @@ def stays_of(
     if last.did in _WHOLE and not differ:
         return Stays(f"{_WHOLE[last.did]}, not proven: {last.message}", None, changed)
     how = re.sub(r", of \d+ changed input rows", "", last.message)  # shown by the proof
+    if not differ and (last.did == "skip" or last.response.get("rows_affected") == 0):
+        how += "; the changed rows have no effect on the table, so this proves little"
     if ties:
         how += f"; rows that tie in `{ties[0]}` may differ"
     return Stays(how, differ, changed, extent)

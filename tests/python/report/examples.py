@@ -87,7 +87,7 @@ def usual() -> Lake:
         is_built=True,
         rows=1020,
         runs=(
-            ReportedRun(1, ago(days=2), "rebuild", 1000, 40_000),
+            ReportedRun(1, ago(days=2), "replace", 1000, 40_000),
             ReportedRun(2, ago(hours=5), "merge", 20, 900, 450.0),
         ),
         outcome=ReportedOutcome("success", ago(hours=5), 20.4, "merge: 20 updated"),

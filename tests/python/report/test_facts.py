@@ -253,7 +253,7 @@ def test_runs_and_what_was_expected_of_them(lake: SmallLake) -> None:
     lake.delete("gold.c", "id = 0", ago(days=5))
     (model,) = lake.read().models
     assert [(run.version, run.way, run.rows) for run in model.runs] == [
-        (0, "rebuild", 10),
+        (0, "replace", 10),
         (1, "append", 10),
         (2, "append", 20),
         (3, "append", 10),

@@ -71,6 +71,16 @@ def test_a_seed_that_will_be_loaded_moves_the_models_below_it() -> None:
     assert runs["s"].cost == PredictedCost()
 
 
+def test_a_seed_that_is_a_lookup_will_compute_the_whole_table() -> None:
+    seeds = {"s": model("names", materialized="seed")}
+    plans = {"s": plan("load"), "a": plan("no changes", lookups=["`gold`.`names`"])}
+    runs = explained({"a": model("totals", "s")}, plans, lambda table: None, seeds)
+    assert runs["a"].action == "follow"
+    assert runs["a"].reason == (
+        "after names; if rows of the lookup names change, the whole table is computed"
+    )
+
+
 @pytest.mark.parametrize("action", ["no changes", "refused"])
 def test_a_run_that_changes_no_rows_moves_nothing_after_it(action: str) -> None:
     runs = explained(MODELS, {**PLANS, "z": plan(action)}, lambda table: None)

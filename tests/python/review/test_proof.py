@@ -15,6 +15,8 @@ from headwaters.runs.inputs import marked
 
 REPLACED = "replace: 28739 rows, 409.7 kB, 100 % of the affected keys"
 COMPARED = "compare: 10 rows differed, 0 inserted, 10 updated, 0 deleted, 1.2 kB, 60 % of the keys"
+NO_EFFECT = "the changed rows have no effect on the table, so this proves little"
+NOTHING = "merge: 0 inserted, 0 updated, 0 deleted, 1.1 kB"
 MERGED = "merge: 2 inserted, 1 updated, 0 deleted, 4.1 kB"
 
 
@@ -42,7 +44,12 @@ MERGE = outcome("merge", f"{MERGED}, of 20 changed input rows", input_rows=20)
             Stays(f"computed in full, not proven: {COMPARED}", None, 10),
         ),
         (outcome("replace", REPLACED), 7, Stays(REPLACED, 7)),
-        (outcome("skip", "no changes"), 0, Stays("no changes", 0)),
+        (outcome("skip", "no changes"), 0, Stays(f"no changes; {NO_EFFECT}", 0)),
+        (
+            outcome("merge", NOTHING, input_rows=2, rows_affected=0),
+            0,
+            Stays(f"{NOTHING}; {NO_EFFECT}", 0, 2),
+        ),
     ],
 )
 def test_equal_rows_prove_a_run_that_was_incremental(
