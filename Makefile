@@ -37,6 +37,10 @@ run-kafka: setup  ## finance and retail from simulated Kafka topics to gold, in 
 run-retail: setup-dev  ## the shop from an application to PostgreSQL and a topic, with real parts, in a lake of its own (lake/retail)
 	@scripts/run-retail
 
+.PHONY: run-platform
+run-platform: setup-dev  ## the shop on all servers of the platform: S3 (needs Go), a metastore, a cluster, Kafka, Trino (needs Java 25), Flink
+	@scripts/run-platform
+
 .PHONY: test
 test:  ## the checks, with the time that each took; CI runs test-slow as well
 	@scripts/checks setup-dev dbt-test,pytest-incremental+lint,types,docs,pytest-rest,pytest-dbt

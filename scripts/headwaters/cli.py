@@ -127,6 +127,7 @@ app.add_typer(dev.kafka_app, name="kafka")
 app.add_typer(dev.metastore_app, name="metastore")
 app.add_typer(dev.platform_app, name="platform")
 app.add_typer(dev.postgres_app, name="postgres")
+app.add_typer(dev.flink_app, name="flink")
 app.add_typer(dev.trino_app, name="trino")
 app.add_typer(demo.simulate_app, name="simulate")
 

@@ -17,6 +17,7 @@ import pytest
 from ingestion import Ingester, node, wait_for
 from publishing import Gold, to_kafka
 
+from headwaters.devkit.flink import LOCK
 from headwaters.platform.jars import CachedJars, cache_folder
 
 pytestmark = pytest.mark.platform
@@ -54,7 +55,7 @@ def start(python: Path, log: Path, *words: object) -> subprocess.Popen[bytes]:
 def test_flink_reads_the_topic_of_a_published_table_as_the_table(
     flink: Path, broker: str, topic: str, tmp_path: Path
 ) -> None:
-    (jar,) = CachedJars(Path(__file__).with_name("flink")).fetch()
+    (jar,) = [one for one in CachedJars(LOCK).fetch() if "kafka" in one.name]
     table = Gold(tmp_path / "t", *[(n, f"n{n}", None) for n in range(50)])
     target, rng = to_kafka(broker, topic), Random(1)
     target.publish(table.source)

@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +38,10 @@ def commands(page: Path, program: str) -> list[list[str]]:
     text = page.read_text()
     spoken = re.findall(rf"`({program} [^`\n]+)`", text)
     typed = [line for block in blocks(page, "shell") for line in block.splitlines()]
-    return [
-        shlex.split(line, comments=True)[1:]
-        for line in [*spoken, *typed]
-        if line.split()[:1] == [program]
-    ]
+    lines = [line for line in [*spoken, *typed] if line.split()[:1] == [program]]
+    words = (shlex.split(line, comments=True)[1:] for line in lines)
+    # without what the shell does with the command
+    return [[*takewhile(lambda word: word not in (">", "&", "|"), one)] for one in words]
 
 
 def understands(command: Any, arguments: list[str]) -> None:

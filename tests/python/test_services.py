@@ -13,7 +13,7 @@ from unittest import mock
 
 import pytest
 from processes import environment
-from trino_client import differing, query
+from trino_client import differing, java_of_trino, query
 
 from headwaters.devkit import services, trino
 from headwaters.devkit.objects import ObjectStore
@@ -106,9 +106,11 @@ def test_the_platform_has_a_lake_of_its_own_which_its_variables_name(
     services.start(shop, print, [])
     lake = services.home(shop)
     assert lake == shop.root / "lake" / "platform"
-    assert services.file(lake).read_text() == f"export HEADWATERS_LAKE={lake}\n"
+    variables = {"HEADWATERS_LAKE": "s3a://lake/headwaters", "HEADWATERS_LOCAL": str(lake)}
+    assert services.file(lake).read_text() == exports(variables)
     assert stat.S_IMODE(services.file(lake).stat().st_mode) == 0o600
-    monkeypatch.setenv("HEADWATERS_LAKE", str(lake))
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
     assert services.home(Project(shop.root)) == lake
 
 
@@ -120,10 +122,12 @@ def test_further_services_are_named_once_and_after_the_others() -> None:
         "Spark",
         "Kafka",
         "Trino",
+        "Flink",
     ]
     assert selected(None) == list(SERVICES)
-    assert selected("trino, ") == list(ALL)
-    with pytest.raises(UserError, match="--with minio: there is trino"):
+    assert selected("flink,trino, ") == list(ALL)
+    assert selected("flink") == [one for one in ALL if one.name != "Trino"]
+    with pytest.raises(UserError, match="--with minio: there is trino, flink"):
         selected("trino,minio")
 
 
@@ -252,11 +256,7 @@ class Platform:
 
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
-    java = os.environ.get(trino.VARIABLE)
-    java = java or next(map(str, Path("/usr/lib/jvm").glob("temurin-25-*")), None)
-    if java is None:
-        pytest.skip(f"no Java 25 for Trino: set {trino.VARIABLE}")
-    started = Platform(tmp_path_factory.mktemp("platform"), java)
+    started = Platform(tmp_path_factory.mktemp("platform"), java_of_trino())
     try:
         yield started
     finally:
@@ -265,7 +265,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
 
 @pytest.mark.platform
 def test_a_project_is_built_on_the_platform_and_read_by_trino(platform: Platform) -> None:
-    lines = platform.run("headwaters", "platform", "start", "--with", "trino").splitlines()
+    lines = platform.run("headwaters", "platform", "start", "--with", "trino,flink").splitlines()
     ready = [line.split(" is ready at ")[0] for line in lines if " is ready at " in line]
     assert ready == [one.name for one in ALL]  # between them, what is fetched or built once
     assert lines[-1] == "use it: `. lake/platform/platform.env`, then dbt build --target cluster"

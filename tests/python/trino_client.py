@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
-from urllib.request import Request, urlopen
+
+import pytest
+
+from headwaters.devkit import trino, trino_check
 
 Row = tuple[Any, ...]
 
@@ -28,20 +32,18 @@ VALUES: Mapping[str, tuple[str, str]] = {
 }
 
 
+def java_of_trino() -> str:
+    """Return the folder of a Java for Trino; skip the test without one."""
+    named = os.environ.get(trino.VARIABLE)
+    found = named or next(map(str, Path("/usr/lib/jvm").glob("temurin-25-*")), None)
+    if found is None:
+        pytest.skip(f"no Java 25 for Trino: set {trino.VARIABLE}")
+    return found
+
+
 def query(port: int, statement: str) -> list[Row]:
-    """Run a statement, and return its rows. Raises RuntimeError with Trino's message."""
-    headers = {"X-Trino-User": "test", "X-Trino-Catalog": "delta"}
-    request = Request(f"http://127.0.0.1:{port}/v1/statement", statement.encode(), headers)
-    rows: list[Row] = []
-    while True:
-        with urlopen(request, timeout=300) as answer:
-            page = json.load(answer)
-        if "error" in page:
-            raise RuntimeError(f"{page['error']['errorName']}: {page['error']['message']}")
-        rows += map(tuple, page.get("data", ()))
-        if "nextUri" not in page:
-            return rows
-        request = Request(page["nextUri"], headers=headers)
+    """Run a statement, and return its rows. Raises TrinoError with Trino's message."""
+    return trino_check.query(f"http://127.0.0.1:{port}", "delta", statement)
 
 
 def checksums(columns: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -18,6 +18,7 @@ kafka_app = typer.Typer(no_args_is_help=True, help="A local Kafka broker.")
 metastore_app = typer.Typer(no_args_is_help=True, help="A Hive metastore in PostgreSQL.")
 platform_app = typer.Typer(no_args_is_help=True, help="All servers around the project, on S3.")
 postgres_app = typer.Typer(no_args_is_help=True, help="A local PostgreSQL.")
+flink_app = typer.Typer(no_args_is_help=True, help="Flink on the topics of publications.")
 trino_app = typer.Typer(no_args_is_help=True, help="Trino on the tables of the lake.")
 
 
@@ -145,7 +146,7 @@ def kafka_status() -> None:
 
 
 With = Annotated[
-    str | None, typer.Option("--with", help="Further servers, separated by commas: trino.")
+    str | None, typer.Option("--with", help="Further servers, separated by commas: trino, flink.")
 ]
 
 
@@ -215,6 +216,45 @@ def trino_config(
     store = object_store.hadoop_settings(project.credentials.server_side_parameters, os.environ)
     address = metastore or hive_metastore.find("thrift", project.local).address  # type: ignore[union-attr]
     typer.echo(trino.text(trino.catalog(address, store)), nl=False)
+
+
+@trino_app.command("check")
+def trino_check(
+    server: Annotated[
+        str | None, typer.Option(help="Address of a Trino (default: that of this lake).")
+    ] = None,
+    catalog: Annotated[str, typer.Option(help="Catalog of the tables.")] = "delta",
+    target: Target = None,
+    profiles_dir: ProfilesDir = None,
+) -> None:
+    """Compare the rows that Trino reads with those in the log of each table.
+
+    Exit code 1 if a number differs, or if Trino cannot read a table.
+    """
+    from headwaters.devkit import trino_check
+
+    project = find_project(profiles_dir, target)
+    found = list(trino_check.compare(project, trino_check.address(project, server), catalog))
+    width = max((len(table.name) for table in found), default=0)
+    for table in found:
+        typer.echo(table.line(width))
+    wrong = [table for table in found if not table.is_right]
+    typer.echo(f"{len(found)} tables in Trino: {f'{len(wrong)} wrong' if wrong else 'right'}")
+    raise typer.Exit(1 if wrong else 0)
+
+
+@flink_app.command("check")
+def flink_check(target: Target = None, profiles_dir: ProfilesDir = None) -> None:
+    """Count the rows of published topics in this lake's Flink, and compare with their tables.
+
+    Exit code 1 if a number differs.
+    """
+    from headwaters.devkit import flink_check
+    from headwaters.publish.run import load_publications
+
+    project = find_project(profiles_dir, target)
+    project.enter()
+    raise typer.Exit(flink_check.check(project, load_publications(project), typer.echo))
 
 
 @postgres_app.command("start")

@@ -1,7 +1,7 @@
-"""The platform of a lake: all servers around the project, started and stopped together.
+"""The platform: a lake in an S3 store, and all servers around it, started and stopped together.
 
-Each one has its own module, files and command. `<lake>/platform.env` has the variables of a shell
-whose commands use them.
+Each one has its own module, files and command. The folder of the lake on this machine has their
+files, and `platform.env` there the variables of a shell whose commands use them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from headwaters.devkit import broker, cluster, metastore, objects, postgres, trino
+from headwaters.devkit import broker, cluster, flink, metastore, objects, postgres, trino
 from headwaters.platform import atomic_write, hive_metastore, object_store
 from headwaters.platform import cluster as clusters
 from headwaters.platform import lake as lakes
@@ -25,7 +25,7 @@ from headwaters.streams.sources import kafka_client
 
 Say = Callable[[str], None]
 
-# The lake of the platform, and the tables of its models, in the S3 store.
+# The lake of the platform, and its tables, in the S3 store.
 LAKE = f"s3a://{objects.BUCKET}/headwaters"
 WAREHOUSE = f"{LAKE}/warehouse"
 PATIENCE = 180.0  # seconds, for each server on a machine with other work
@@ -94,6 +94,11 @@ def _start_trino(project: Project, say: Say) -> None:
     trino.start(project, address, say)
 
 
+def _flink(lake: Path) -> str | None:
+    found = flink.find(lake)
+    return f"http://127.0.0.1:{found.port}" if found else None
+
+
 # In the order of their start; they stop in the reverse order.
 SERVICES = (
     Service("PostgreSQL", _postgres, lambda project, say: postgres.start(project), postgres.stop),
@@ -105,7 +110,11 @@ SERVICES = (
     ),
 )
 # With those on request.
-ALL = (*SERVICES, Service("Trino", _trino, _start_trino, trino.stop))
+ALL = (
+    *SERVICES,
+    Service("Trino", _trino, _start_trino, trino.stop),
+    Service("Flink", _flink, flink.start, flink.stop),
+)
 
 
 def start(project: Project, say: Say, services: Collection[Service] = SERVICES) -> bool:
@@ -140,9 +149,9 @@ def stop(lake: Path, services: Collection[Service]) -> Iterator[str]:
 
 
 def home(project: Project) -> Path:
-    """Return the folder of the platform's servers, which is a lake of its own in the project's.
+    """Return the folder of the platform's servers, in the project's lake.
 
-    With the platform's variables in the environment, it is the project's lake.
+    With the platform's variables in the environment, it is the local folder of the project's lake.
     """
     lake = project.local
     return lake if file(lake).exists() else lake / "platform"
@@ -150,13 +159,16 @@ def home(project: Project) -> Path:
 
 def variables(lake: Path) -> dict[str, str]:
     """Return the environment of a command that uses the services that run."""
-    found = {"HEADWATERS_LAKE": str(lake)}
+    found = {"HEADWATERS_LAKE": LAKE, "HEADWATERS_LOCAL": str(lake)}
     if store := objects.find(lake):
         found |= store.variables()
     if databases.find(lake):
         found[hive_metastore.VARIABLE] = "thrift"
     if master := clusters.master(lake):
         found["HEADWATERS_MASTER"] = master.address
+        found["HEADWATERS_MASTER_SECRET"] = master.secret
+    if broker_ := kafka_client.find(lake):
+        found["KAFKA_BOOTSTRAP_SERVERS"] = broker_.servers
     return found
 
 
@@ -175,11 +187,9 @@ def selected(named: str | None) -> list[Service]:
 
     Raises UserError for a name that is not one.
     """
-    optional = {one.name.lower(): one for one in ALL if one not in SERVICES}
-    chosen = list(SERVICES)
-    for name in (named or "").split(","):
-        if name.strip().lower() in optional:
-            chosen.append(optional[name.strip().lower()])
-        elif name.strip():
-            raise UserError("HW_ARGUMENT", f"--with {name.strip()}: there is {', '.join(optional)}")
-    return chosen
+    optional = [one.name.lower() for one in ALL if one not in SERVICES]
+    names = [name.strip().lower() for name in (named or "").split(",") if name.strip()]
+    for name in names:
+        if name not in optional:
+            raise UserError("HW_ARGUMENT", f"--with {name}: there is {', '.join(optional)}")
+    return [one for one in ALL if one in SERVICES or one.name.lower() in names]

@@ -33,7 +33,9 @@ def java_gateway(more_jars: Sequence[Path] = ()) -> Iterator[Any]:
         return_proc=True,
     )
     try:
-        gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))
+        # Python would tell the Java of each object that it drops, also after the Java's end
+        given = GatewayParameters(port=port, auth_token=token, enable_memory_management=False)
+        gateway = JavaGateway(gateway_parameters=given)
         yield gateway
         gateway.close()
     finally:

@@ -99,7 +99,7 @@ def check(project: Project, publications: Sequence[Publication], patience: float
     code = 0
     for one in publications:
         try:
-            target, source = _both(project, one, patience, say)
+            target, source = opened(project, one, patience, say)
             found = target.compare(source)
         except CodedError as error:
             say(f"{one.name}: {error}")
@@ -112,15 +112,20 @@ def check(project: Project, publications: Sequence[Publication], patience: float
 
 def _publish(project: Project, one: Publication, patience: float, say: Say) -> tuple[str, int]:
     try:
-        target, source = _both(project, one, patience, say)
+        target, source = opened(project, one, patience, say)
         return f"{one.name}: {target.publish(source)}", 0
     except CodedError as error:
         return f"{one.name}: {error}", exit_code(error)
 
 
-def _both(
+def opened(
     project: Project, one: Publication, patience: float, say: Say
 ) -> tuple[Target, PublishedTable]:
+    """Return the target of a publication and its table, pinned at the newest version.
+
+    `patience` is how many seconds the target may be away. Raises UserError and WorkError if the
+    table is missing or cannot be published.
+    """
     folder = project.warehouse / f"{one.schema_name.lower()}.db" / one.table.lower()
     source = PublishedTable(f"{one.schema_name}.{one.table}", folder, one.key)
     declared = one.target
