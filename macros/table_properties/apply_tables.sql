@@ -32,7 +32,8 @@
     {%- set version = hw_newest_commit(table.relation).version -%}
     {%- set restore = [hw_restore_sql(table.relation, version)] -%}
     {%- set undo = restore if rewritten else hw_drift_sql(table.relation, adapter.drift.undo_of(table.changes)) -%}
-    {%- set statements = ([hw_rewrite_sql(table)] if rewritten else []) + hw_drift_sql(table.relation, table.changes) -%}
+    {%- set before = [hw_rewrite_sql(table)] if rewritten else hw_purge_sql(table.relation, table.changes, table.detail) -%}
+    {%- set statements = before + hw_drift_sql(table.relation, table.changes) -%}
     {%- set arguments = {'rewrite': rewritten} -%}
     {%- set operation = hw_begin_operation('apply_tables', name, reason, arguments, version, table.detail, undo | join('; ')) -%}
     {%- for statement in statements -%}{%- do run_query(statement) -%}{%- endfor -%}

@@ -37,6 +37,17 @@
 {% endmacro %}
 
 
+{#- Returns the statements that remove the deletion vectors of a table, before changes that turn them off: a purge with a checkpoint after
+    it, and the former interval of checkpoints. The list is empty for other changes. -#}
+{% macro hw_purge_sql(relation, changes, detail) %}
+    {%- if not adapter.drift.purges(changes, detail) -%}{{ return([]) }}{%- endif -%}
+    {%- set name = 'delta.checkpointInterval' -%}
+    {%- set interval = adapter.commits.as_mapping(detail['properties']).get(name) -%}
+    {%- set restored = hw_set_properties_sql(relation, {name: interval}) if interval else hw_unset_properties_sql(relation, [name]) -%}
+    {{ return([hw_set_properties_sql(relation, {name: '1'}), 'reorg table ' ~ relation ~ ' apply (purge)', restored]) }}
+{% endmacro %}
+
+
 {% macro hw_drop_check_sql(relation, name) -%}
     alter table {{ relation }} drop constraint {{ hw_quote(name) }}
 {%- endmacro %}
@@ -78,7 +89,7 @@
 {#- Reconciles a model's table with its declaration before a run writes to it; without differences it sends no statement. -#}
 {% macro hw_reconcile_table(relation, detail) %}
     {%- set changes = hw_drift(adapter.drift.declared_table(model), detail) | rejectattr('rewrite') | list -%}
-    {%- for statement in hw_drift_sql(relation, changes) -%}
+    {%- for statement in hw_purge_sql(relation, changes, detail) + hw_drift_sql(relation, changes) -%}
         {%- do run_query(statement) -%}
     {%- endfor -%}
     {%- if changes | selectattr('sign') | list -%}

@@ -15,7 +15,7 @@ from headwaters.platform.errors import UserError
 from headwaters.platform.places import Place
 from headwaters.platform.sql import literal
 from headwaters.tables.delta_log import exists
-from headwaters.tables.properties import DECLARED
+from headwaters.tables.properties import CHECKPOINTS, DECLARED, ends_deletion_vectors
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,21 @@ class TableSnapshot:
         if gone := ", ".join(literal(name) for name in once if name not in properties):
             self.spark.sql(f"alter table {self._sql_name} unset tblproperties ({gone})")
         if not held.items() >= properties.items():
+            if ends_deletion_vectors(held, properties):
+                self._purge(held.get(CHECKPOINTS))
             self.spark.sql(f"alter table {self._sql_name} set tblproperties ({settings})")
+
+    def _purge(self, interval: str | None) -> None:
+        """Rewrite the files with deletion vectors, with a checkpoint of the log after it."""
+        alter = f"alter table {self._sql_name}"
+        given = _assigned({CHECKPOINTS: interval or ""})
+        self.spark.sql(f"{alter} set tblproperties ({_assigned({CHECKPOINTS: '1'})})")
+        self.spark.sql(f"reorg table {self._sql_name} apply (purge)")
+        self.spark.sql(
+            f"{alter} set tblproperties ({given})"
+            if interval
+            else f"{alter} unset tblproperties ({literal(CHECKPOINTS)})"
+        )
 
 
 def to_compact(table: TableSize) -> int | None:

@@ -21,6 +21,7 @@ from headwaters.tables.properties import (
     DECLARED,
     VERSIONS,
     declared_properties,
+    ends_deletion_vectors,
     in_order,
     is_same,
 )
@@ -316,6 +317,12 @@ def comment_drift(
         for name, comment in found.items()
         if name and described.get(name.lower(), comment) != comment
     ]
+
+
+def purges(changes: Iterable[TableDifference], detail: Mapping[str, Any]) -> bool:
+    """Return true if the table's deletion vectors have to be purged before these changes."""
+    wanted = {one.name: str(one.after) for one in changes if one.kind == "property"}
+    return ends_deletion_vectors(ActualTable.of(detail).properties, wanted)
 
 
 def undo_of(changes: Iterable[TableDifference]) -> list[TableDifference]:

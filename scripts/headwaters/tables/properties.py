@@ -17,10 +17,11 @@ from headwaters.platform.spark_version import REDACTED
 from headwaters.platform.units import milliseconds_of
 from headwaters.tables.setting_types import FOLLOWING
 
+VECTORS = "delta.enableDeletionVectors"
 # The named sets. `interop` is the common ground of Trino, delta-rs, Polars, pyarrow and DuckDB.
 SETS: dict[str, dict[str, str]] = {
     "interop": {
-        "delta.enableDeletionVectors": "false",
+        VECTORS: "false",
         MAPPING: "none",
         "delta.enableTypeWidening": "false",
         "delta.checkpointPolicy": "classic",
@@ -45,7 +46,21 @@ _EXPECTED = {
 }
 
 
+CHECKPOINTS = "delta.checkpointInterval"
 _DEFAULTS = "delta.feature.allowColumnDefaults"  # every engine reads it
+
+
+def ends_deletion_vectors(held: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
+    """Return true if a table that may have deletion vectors is to have none.
+
+    `held` are its properties with its features, and `wanted` those that will be set. If only the
+    property is set, Trino ignores the deletion vectors in a checkpoint: deleted rows appear again.
+    """
+    return (
+        wanted.get(VECTORS) == "false"
+        and held.get(VECTORS) != "false"
+        and (FEATURE + "deletionVectors" in held or held.get(VECTORS) == "true")
+    )
 
 
 def declared_properties(config: Config) -> dict[str, str]:

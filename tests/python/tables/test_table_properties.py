@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from headwaters.platform.delta_version import TABLE_PROPERTIES
+from headwaters.platform.json_lines import lines
 from tables.conftest import FILES, PROJECT, Orders
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -218,6 +221,48 @@ models:
     assert "plan: 2 changes in 1 tables" in orders.operation("plan_tables", select="silver")
     orders.operation("apply_tables", select="silver", reason="comments", dry_run=False)
     assert orders.operation("plan_tables", select="silver") == nothing.replace("2 as", "1 as")
+
+
+def test_a_table_for_other_engines_gets_no_deletion_vector_and_a_checkpoint(orders: Orders) -> None:
+    """Trino ignores those of a checkpoint once the property is false."""
+    orders.sql("delete from {bronze} where customer = 'ann'")
+    orders.dbt("run")
+    assert orders.sql("select count(*) from {silver} where customer = 'ann'") == [(0,)]
+    orders.write(
+        "models/silver/silver_orders.yml",
+        "models: [{name: silver_orders, config: {meta: {property_set: interop}}}]",
+    )
+    orders.sql("alter table {silver} set tblproperties ('delta.checkpointInterval' = '7')")
+    orders.dbt("run")
+    commits = orders.spark.sql(f"describe history {orders.silver}").collect()
+    done = [(row["operation"], row["operationParameters"].get("properties")) for row in commits]
+    at = done.index(("REORG", None))
+    assert done[at - 1 : at + 2] == [
+        ("SET TBLPROPERTIES", '{"delta.checkpointInterval":"7"}'),
+        ("REORG", None),
+        ("SET TBLPROPERTIES", '{"delta.checkpointInterval":"1"}'),
+    ]
+    assert any('"delta.enableDeletionVectors":"false"' in str(one) for one in done[:at])
+
+    folder = orders.spark.sql(f"describe detail {orders.silver}").collect()[0]["location"]
+    log = Path(folder.removeprefix("file:")) / "_delta_log"
+    newest = json.loads((log / "_last_checkpoint").read_text())["version"]
+    assert newest >= commits[at]["version"]
+    [checkpoint] = log.glob(f"{newest:020}.checkpoint*.parquet")
+    assert vectors(pq.read_table(checkpoint).to_pylist()) == []
+    later = [file for file in log.glob("*.json") if int(file.stem) > newest]
+    assert vectors(action for file in later for action in actions(file)) == []
+    assert orders.sql("select * from {silver} where customer = 'ann'") == []
+
+
+def actions(file: Path) -> list[Any]:
+    return [json.loads(line) for line in lines(file)]
+
+
+def vectors(actions: Iterable[Any]) -> list[Any]:
+    """Return the added files that have a deletion vector."""
+    added = (action["add"] for action in actions if action.get("add"))
+    return [add["path"] for add in added if add.get("deletionVector")]
 
 
 @pytest.mark.slow
