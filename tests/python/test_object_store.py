@@ -262,6 +262,7 @@ def test_a_place_is_a_uri_of_s3a() -> None:
         ),
         ("AccessDeniedException", "SignatureDoesNotMatch: 403", False, "HW_STORE_KEYS"),
         ("AWSBadRequestException", "ExpiredToken: Status Code: 400", False, "HW_STORE_KEYS"),
+        ("AWSBadRequestException", "RequestTimeTooSkewed: 403", False, "HW_STORE_CLOCK"),
         ("NoAuthWithAWSException", "No AWS Credentials provided", False, "HW_STORE_KEYS"),
         ("AccessDeniedException", "null (Status Code: 403): 403", False, "HW_STORE_KEYS"),
         ("AccessDeniedException", "AccessDenied: 403", True, "HW_STORE_READ_ONLY"),

@@ -145,6 +145,12 @@ def refusal(uri: str, error: StoreError, is_write: bool) -> CodedError:
         return UserError(
             "HW_STORE_BUCKET", f"there is no bucket {bucket}: create it, or correct the URI"
         )
+    if "RequestTimeTooSkewed" in text:
+        return UserError(
+            "HW_STORE_CLOCK",
+            f"the store of {bucket} refuses requests of this machine, whose clock differs from the "
+            f"store's by more than 15 minutes: set the clock ({reason})",
+        )
     if any(mark in text for mark in _KEYS):
         return UserError(
             "HW_STORE_KEYS",
