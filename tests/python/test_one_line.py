@@ -40,6 +40,7 @@ org.apache.spark.SparkException
 Caused by: org.apache.spark.SparkRuntimeException: [USER_RAISED_EXCEPTION] row 0 SQLSTATE: P0001
 \tat org.apache.spark.sql.errors.QueryExecutionErrors$.raiseError(QueryExecutionErrors.scala:1)
 """
+DELTA = "org.apache.spark.sql.delta.stats.DeltaJobStatisticsTracker"
 GRPC = """<_MultiThreadedRendezvous of RPC that terminated with:
 \tstatus = StatusCode.UNAUTHENTICATED
 \tdetails = "No authentication token provided"
@@ -56,6 +57,11 @@ GRPC = """<_MultiThreadedRendezvous of RPC that terminated with:
             "[TABLE_OR_VIEW_NOT_FOUND] There is no `a`. SQLSTATE: 42P01; line 1 pos 14",
         ),
         (JOB, "No space left on device"),
+        (
+            JOB.replace("IOException: No space left on device", f"ClassNotFoundException: {DELTA}"),
+            f"[HW_EXECUTOR_JARS] an executor has no class {DELTA}: the Spark of a worker lacks "
+            "jars. Install delta-spark beside it, or name the jars in spark.jars",
+        ),
         (CONNECT, "[USER_RAISED_EXCEPTION] row 0 SQLSTATE: P0001"),
         (GRPC, "No authentication token provided"),
         (WRITE, "[USER_RAISED_EXCEPTION] row 0 SQLSTATE: P0001"),

@@ -28,6 +28,13 @@ _RAISED = (
     (f"[{RAISED}] the seed ", "HW_SEED"),
 )
 
+# Classes of the jars that headwaters adds to a Spark. Without them, a driver could not plan.
+_OF_JARS = re.compile(
+    r"(?:ClassNotFoundException|NoClassDefFoundError): "
+    r"((?:org\.apache\.spark\.sql\.delta|io\.delta|headwaters\.delta"
+    r"|org\.apache\.hadoop\.fs\.s3a)\.[\w.$]+)"
+)
+
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
 
 
@@ -39,6 +46,8 @@ def one_line(error: BaseException) -> str:
             "[HW_CONCURRENT_RUN] another run of the model, or an ALTER TABLE, came in between, so "
             "this run wrote nothing. Run one dbt at a time for a model, and run this one again."
         )
+    if missing := missing_on_executors(text):
+        return f"[HW_EXECUTOR_JARS] {missing}"
     if conflict := re.search(CONFLICT_CONDITION, text):
         return (
             "[HW_CONCURRENT_RUN] another writer changed the table at the same time, so this "
@@ -59,6 +68,16 @@ def one_line(error: BaseException) -> str:
     line = (task.group(1) if task else line).rstrip(";")
     code = next((f"[{code}] " for words, code in _RAISED if words in line), "")
     return f"{code}{line}"
+
+
+def missing_on_executors(text: str) -> str | None:
+    """Return the problem of executors that lack jars which the driver has, or None."""
+    if not (found := _OF_JARS.search(text.replace("/", "."))):
+        return None
+    return (
+        f"an executor has no class {found[1]}: the Spark of a worker lacks jars. Install "
+        "delta-spark beside it, or name the jars in spark.jars"
+    )
 
 
 def is_unavailable(error: BaseException) -> bool:

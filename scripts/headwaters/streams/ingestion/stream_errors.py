@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 from headwaters.platform.delta_version import LOG_DAMAGED, SOURCE_CHANGED
 from headwaters.platform.errors import CodedError, WorkError
-from headwaters.platform.spark_errors import chain, conditions, innermost
+from headwaters.platform.spark_errors import chain, conditions, innermost, missing_on_executors
 from headwaters.platform.spark_version import OFFSETS_LOST
 from headwaters.streams.stream import Stream
 
@@ -23,6 +23,8 @@ def coded(stream: Stream, error: BaseException) -> CodedError:
         line = line if len(line) <= 400 else line[:400] + "…"
         return f"{line} (more in {stream.local / 'logs' / 'spark.log'})"
 
+    if missing := missing_on_executors(said):
+        return WorkError("HW_EXECUTOR_JARS", shown(missing))
     if OFFSETS_LOST in found or "failOnDataLoss" in said:
         line = (
             "records were deleted from the topic (by its retention, or with the topic) before they "
