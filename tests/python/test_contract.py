@@ -11,10 +11,10 @@ import pytest
 from headwaters.platform.errors import UserError
 from headwaters.platform.fields import seconds
 from headwaters.streams.contract import Contract, DeclaredColumn, new_columns, parse_contract
-from headwaters.streams.data_types import data_type_problem, in_one_spelling
 from headwaters.streams.declared_tables import reads_table
 from headwaters.streams.formats.paths import with_objects
 from headwaters.streams.sources.declared import SOURCES
+from headwaters.tables.data_types import data_type_problem, in_one_spelling
 
 NODE: dict[str, Any] = {
     "original_file_path": "models/bronze/orders.yml",
@@ -282,7 +282,7 @@ def test_a_wrong_setting_of_the_client_is_named_without_its_value(client: Any) -
             changed("columns", "at", "data_type", to="timestmp"),
             "column at: data_type 'timestmp' is not a type here, did you mean 'timestamp'? "
             "(allowed: string, boolean, tinyint, smallint, int, bigint, float, double, decimal, "
-            "date, timestamp, timestamp_ntz, binary, variant)",
+            "date, timestamp, timestamp_ntz, binary, variant, array, map, struct)",
         ),
         (
             changed("columns", "_batch_id", to={"name": "_batch_id", "data_type": "int"}),

@@ -494,6 +494,16 @@ YAML: dict[str, Any] = {
                 {"name": "beside", "stream": {"from": "files"}},
                 {"name": "formt", "config": {"meta": {"stream": {"from": "files", "formt": "x"}}}},
                 {"name": "file", "config": {"meta": {"stream": {"from": "file"}}}},
+                {
+                    "name": "types",
+                    "config": {
+                        "meta": {"stream": {"from": "files", "path": "x", "format": "json"}}
+                    },
+                    "columns": [
+                        {"name": "id", "data_type": "bigintt", "constraint": [{"type": "check"}]},
+                        {"name": "at", "data_typ": "date"},
+                    ],
+                },
             ],
         },
     ],
@@ -594,6 +604,11 @@ def test_dbt_refuses_each_by_name(parsed: list[str]) -> None:
             "did you mean 'files'? (allowed: files, kafka, delta, delta_changes, rate)",
             f"[HW_CONTRACT] {yaml}: raw.formt: config.meta.stream: 'formt' is not a key here, did "
             f"you mean 'format'? (allowed: {OF_STREAMS})",
+            f"[HW_CONTRACT] {yaml}: raw.types: column at: data_type is missing",
+            f"[HW_CONTRACT] {yaml}: raw.types: column id: data_type 'bigintt' is not a type here, "
+            "did you mean 'bigint'? (allowed: string, boolean, tinyint, smallint, int, bigint, "
+            "float, double, decimal, date, timestamp, timestamp_ntz, binary, variant, array, map, "
+            "struct)",
             f"[HW_SETTING] {yaml}: beside_too: materialized {BESIDE}",
             f"[HW_SETTING] {yaml}: beside_too: on_gap {BESIDE}",
             f"[HW_SETTING] {yaml}: raw.beside: stream {BESIDE}",
@@ -620,6 +635,10 @@ def test_dbt_refuses_each_by_name(parsed: list[str]) -> None:
             at(f"{yaml}: confg", unknown("acces", "access")),
             at(f"{yaml}: confg", unknown("confg", "config")),
             at(f"{yaml}: slip.events", unknown("evnt_time", "event_time")),
+            f"[HW_UNKNOWN_SETTING] {yaml}: raw.types: column at: there is no setting 'data_typ', did "
+            "you mean 'data_type'?",
+            f"[HW_UNKNOWN_SETTING] {yaml}: raw.types: column id: there is no setting 'constraint', "
+            "did you mean 'constraints'?",
             at(f"{yaml}: raw.streem", unknown("meta.streem", "meta.stream")),
             at(f"{yaml}: s2", unknown("check_col", "check_cols")),
             at(f"{yaml}: s3", unknown("snapshot_meta_columns_names", "snapshot_meta_column_names")),

@@ -86,6 +86,8 @@ def derivation(
       with `sql`, `unique_key`, `inputs` and `leads`.
     - `reason`: None, or why a change of some inputs replaces the table.
     - `ties`: the expressions whose order lets rows of a key tie.
+    - `without_feed`: the inputs that a run would follow if they had a change data feed; only if
+      there are some.
     - `unread`: None, or why the analysis does not understand the SQL. Spark then has to list the
       tables that it reads; see `problem_of_unread`.
     """
@@ -130,7 +132,13 @@ def derivation(
         "unread": vars(place.problem(derived.refused))
         if derived.refused and derived.is_unread
         else None,
+        **({"without_feed": without} if (without := _without_feed(question)) else {}),
     }
+
+
+def _without_feed(question: Question) -> list[str]:
+    lacking = question.without_feed - question.constant
+    return [source.source for source in question.inputs if source.name in lacking]
 
 
 def helpful_declaration(

@@ -257,8 +257,12 @@ def part_fields(setting: str) -> frozenset[str]:
 
 
 def entry_fields(section: str) -> frozenset[str]:
-    """Return the properties of an entry in YAML: of `models`, `seeds`, `sources` or `tables`."""
+    """Return the properties of an entry in YAML.
+
+    `section` is `models`, `seeds`, `sources`, `tables` or `columns`.
+    """
     of_dbt = {
+        "columns": unparsed.UnparsedColumn,
         "models": unparsed.UnparsedModelUpdate,
         "sources": unparsed.UnparsedSourceDefinition,
         "tables": unparsed.UnparsedSourceTableDefinition,

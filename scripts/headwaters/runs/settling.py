@@ -29,6 +29,7 @@ from headwaters.runs.checks import (
     Unproven,
     declared_tables,
     describe_inputs,
+    has_feed,
     raise_reads_itself,
     raise_undeclared,
 )
@@ -169,7 +170,7 @@ def _derivation(
     ]
     of = digest(json.dumps(what))
     noted = _mapping(properties.get("headwaters.proof"))
-    if noted.get("of") == of:
+    if noted.get("of") == of and not _has_a_new_feed(session, noted, versions):
         return noted
     # importing the parser takes an eighth of a second, and most runs derive nothing
     from headwaters.analysis import derivation
@@ -186,6 +187,19 @@ def _derivation(
         if problem:
             raise unproven(problem, where)
     return derived | {"of": of}
+
+
+def _has_a_new_feed(
+    session: Session, noted: Mapping[str, Any], versions: Mapping[str, Mapping[str, int]]
+) -> bool:
+    """Return true if an input that had no change data feed at the derivation may have one now.
+
+    Runs a statement for each such input.
+    """
+    lacking = noted.get("without_feed")
+    if lacking is None:  # an earlier release noted the reason alone
+        return "has no change data feed" in str(noted.get("reason"))
+    return any(has_feed(session, source, versions[source]) for source in lacking)
 
 
 def _mapping(text: str | None) -> dict[str, Any]:

@@ -27,7 +27,6 @@ from headwaters.platform.fields import Duration, Part, explain, seconds
 from headwaters.platform.names import not_allowed
 from headwaters.platform.spark_version import BARE_FUNCTIONS, CHANGING_FUNCTIONS, ENCODINGS
 from headwaters.streams.columns import meta_of, names_problem, read_as, read_from
-from headwaters.streams.data_types import data_type_problem, in_one_spelling
 from headwaters.streams.formats.declared import FORMATS, DeclaredFormat, FormatKeys
 from headwaters.streams.formats.placeholders import (
     may_be_unavailable,
@@ -35,6 +34,7 @@ from headwaters.streams.formats.placeholders import (
     placeholder_of,
 )
 from headwaters.streams.sources.declared import SOURCES, BatchLimits, DeclaredSource, SourceKeys
+from headwaters.tables.data_types import data_type_problem, in_one_spelling
 from headwaters.tables.properties import DECLARED, declared_properties, in_order
 
 BATCH = (("_ingested_at", "timestamp"), ("_batch_id", "bigint"))

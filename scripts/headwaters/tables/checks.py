@@ -11,9 +11,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headwaters.analysis import expectation_problems
-from headwaters.platform.nodes import Node, place_of
+from headwaters.platform.nodes import Node, place_of, setting
 from headwaters.platform.problems import Problem
-from headwaters.tables.misspelt_settings import beside_problems, macro_problems, name_problems
+from headwaters.tables.data_types import data_type_problem
+from headwaters.tables.misspelt_settings import (
+    beside_problems,
+    is_contract,
+    macro_problems,
+    name_problems,
+)
 from headwaters.tables.overridden_macros import override_problems
 from headwaters.tables.policy import policy_problems
 from headwaters.tables.properties import build_problems, property_problems
@@ -70,10 +76,10 @@ def _place(node: Node, problem: Problem) -> str:
     return "dbt_project.yml" if is_in_project else place_of(node)
 
 
-def _is_written(setting: str, written: Collection[str]) -> bool:
+def _is_written(name: str, written: Collection[str]) -> bool:
     """Return true if a node has a setting, its synonym, or the one of this name in its `meta`."""
-    names = {setting, *(name for name, meaning in SYNONYMS.items() if meaning == setting)}
-    return not names.union(f"meta.{name}" for name in names).isdisjoint(written)
+    names = {name, *(one for one, meaning in SYNONYMS.items() if meaning == name)}
+    return not names.union(f"meta.{one}" for one in names).isdisjoint(written)
 
 
 def every_problem(manifest: Manifest) -> Iterator[Problem]:
@@ -95,6 +101,7 @@ def every_problem(manifest: Manifest) -> Iterator[Problem]:
             for problem in macro_problems(seen, manifest.macros):
                 yield problem.at(_place(seen, problem))
             yield from _of_queries(seen, project, macros_of(manifest.macros))
+            yield from _of_types(seen, getattr(node, "columns", None) or {})
     if publishing:
         nodes = {key: manifest.nodes[key].to_dict() for key in used if key in manifest.nodes}
         yield from publication_problems(exposures, nodes)
@@ -148,6 +155,17 @@ def _seen(node: Any, project: str, entries: Mapping[tuple[str, str], _Entry]) ->
         own = entry.written(getattr(node, "version", None)) if entry else frozenset()
         seen["written"] = names_of(called) | own
     return as_seen_by(project, seen)
+
+
+def _of_types(node: Node, columns: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield the columns of a stream without a type that Spark has."""
+    if node["resource_type"] != "source" or not is_contract(setting(node["config"], "stream")):
+        return
+    for column in columns.values():
+        problem = data_type_problem(str(column.data_type)) if column.data_type else "is missing"
+        if problem:
+            text = f"column {column.name}: data_type {problem}"
+            yield Problem("HW_CONTRACT", text).at(place_of(node))
 
 
 def _of_queries(node: Node, project: str, macro_of: MacroOf) -> Iterator[Problem]:

@@ -86,7 +86,10 @@ def part_names(setting: str) -> frozenset[str]:
 
 @cache
 def property_names(section: str) -> frozenset[str]:
-    """Return the properties of an entry in YAML: of `models`, `seeds`, `sources` or `tables`."""
+    """Return the properties of an entry in YAML, by the key of its list.
+
+    `section` is `models`, `seeds`, `sources`, `tables` or `columns`.
+    """
     from headwaters.platform.dbt_compat import entry_fields
 
     return entry_fields(section) | _PROPERTIES

@@ -70,6 +70,10 @@ def beside_problems(section: str, entry: Mapping[str, Any], parent: str = "") ->
         elif key not in {*settings, *dbt_names.known_names()}:
             for problem in _unknown([key], [*properties, *settings]):
                 yield problem.at(name)
+    for column in entry.get("columns") or ():
+        names = sorted(dbt_names.property_names("columns"))
+        for problem in _unknown(column, names) if isinstance(column, Mapping) else ():
+            yield Problem(problem.code, f"column {column.get('name')}: {problem.text}").at(name)
     tables = entry.get("tables") if section == "sources" else None
     for table in tables or ():
         yield from beside_problems("tables", table, f"{name}.")

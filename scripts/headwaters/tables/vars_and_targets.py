@@ -45,7 +45,7 @@ def _variable_problems(name: str, value: Any) -> Iterator[Problem]:
 def output_problems(output: Mapping[str, Any], keys: Iterable[str]) -> Iterator[Problem]:
     """Yield the problems of a target of `type: headwaters`; `keys` are those of its class."""
     for name in output:
-        if key := misspelt(name, keys):
+        if key := misspelt(name, [*keys, "threads"]):
             text = f"there is no key '{name}', did you mean '{key}'?"
             yield Problem("HW_UNKNOWN_SETTING", text)
     if problem := name_problem(output.get("schema")):

@@ -131,6 +131,37 @@ from {{ affected(source('inputs', 'rows'), key='grp') }}
 """
 
 
+def test_an_input_that_gets_a_change_data_feed_is_followed(
+    dbt: Callable[..., Any], new_project: Callable[..., Path], spark: Any, schema: str
+) -> None:
+    rows = f"{schema}_inputs.rows"
+    folder = new_project(
+        {
+            "dbt_project.yml": PROJECT,
+            "models/inputs.yml": SOURCE % TESTED,
+            "models/plain.sql": "{{ config(whole_below=0) }}\n"
+            "select id, val from {{ source('inputs', 'rows') }}",
+        }
+    )
+
+    def after(statement: str) -> str:
+        spark.sql(statement.format(rows=rows))
+        [built] = dbt("run", project_dir=folder, schema=schema).result.results
+        return str(built.message)
+
+    spark.sql(f"create schema {schema}_inputs")
+    spark.sql(f"create table {rows} (id int, val int) using delta")
+    assert after("insert into {rows} values (1, 10)").endswith("first run")
+    assert "has no change data feed: set delta.enableChangeDataFeed" in after(
+        "insert into {rows} values (2, 20)"
+    )
+    spark.sql(f"alter table {rows} set tblproperties ('delta.enableChangeDataFeed' = 'true')")
+    assert after("insert into {rows} values (3, 30)").startswith("replace: 3 rows")
+    assert after("insert into {rows} values (4, 40)").startswith("append: 1 inserted")
+    left = spark.sql(f"select id, val from {schema}.plain order by id").collect()
+    assert [tuple(row) for row in left] == [(1, 10), (2, 20), (3, 30), (4, 40)]
+
+
 @pytest.mark.slow
 def test_a_promise_that_is_taken_back_and_columns_of_another_type_are_noticed(
     dbt: Callable[..., Any], new_project: Callable[..., Path], spark: Any, schema: str

@@ -21,6 +21,7 @@ _ALIASES = {
     "numeric": "decimal",
     "timestamp_ltz": "timestamp",
 }
+_NESTED = ("array", "map", "struct")
 _BOUNDED = ("varchar", "char", "character")
 _TOKEN = r"\s*(`(?:[^`]|``)+`|'(?:[^'\\]|\\.)*'|\w+|[<>(),:]|\S)"
 
@@ -87,7 +88,7 @@ class _Parser:
     def _type(self) -> str:
         given = self._next().lower()
         name = _ALIASES.get(given, given)
-        if name in ("array", "map", "struct"):
+        if name in _NESTED:
             self._expect("<")
             parts = {"array": self._type, "map": self._entry, "struct": self._fields}[name]()
             self._expect(">")
@@ -98,7 +99,7 @@ class _Parser:
                 "length(name) <= 10"
             )
         if name not in _SCALARS:
-            raise _Wrong(not_allowed(name, _SCALARS, "a type"))
+            raise _Wrong(not_allowed(name, (*_SCALARS, *_NESTED), "a type"))
         return self._decimal() if name == "decimal" and self._takes("(") else name
 
     def _entry(self) -> str:
