@@ -136,31 +136,43 @@ def clock(work: Callable[[], Any], pids: Sequence[int] = ()) -> Clock:
 
 
 def clock_process(
-    command: Sequence[str], cwd: Path, variables: dict[str, str], pids: Sequence[int] = ()
+    command: Sequence[str],
+    cwd: Path,
+    variables: dict[str, str],
+    pids: Sequence[int] = (),
+    sessions: Sequence[int] = (),
+    words: bytes | None = None,
 ) -> Clock:
     """Time a command with all its children; raise if it fails. Linux only: it reads /proc.
 
-    No process waits for a JVM, which is a grandchild, so its CPU time is read while it lives.
+    No process waits for a JVM, which is a grandchild, so its CPU time is read while it lives. The
+    CPU time of `pids` counts, too, and that of the processes in `sessions`, such as a worker with
+    its executors. `words` are the standard input.
     """
     before, start = cpu_of(*pids), time.monotonic()
+    served = {pid: cpu_of(pid) for session in sessions for pid in _session(session)}
     process = subprocess.Popen(
         command,
         cwd=cwd,
         env={**os.environ, **variables},
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,
     )
-    seen: dict[int, float] = {}
+    assert process.stdin
+    process.stdin.write(words or b"")
+    process.stdin.close()
+    seen: dict[int, float] = dict(served)
     while process.poll() is None:
-        for pid in _session(process.pid):
+        for pid in [pid for one in (process.pid, *sessions) for pid in _session(one)]:
             seen[pid] = max(seen.get(pid, 0.0), cpu_of(pid))
         time.sleep(0.05)
     wall = time.monotonic() - start
     output = process.stdout.read().decode(errors="replace") if process.stdout else ""
     if process.returncode:
         raise RuntimeError(f"{' '.join(command)} failed:\n{output}")
-    return Clock(wall, sum(seen.values()) + cpu_of(*pids) - before)
+    return Clock(wall, sum(seen.values()) - sum(served.values()) + cpu_of(*pids) - before)
 
 
 def descendants(pid: int) -> list[int]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import pytest
+from platforms import Platform, make
 from processes import environment
 from trino_client import differing, java_of_trino, query
 
@@ -19,30 +18,17 @@ from headwaters.devkit import services, trino
 from headwaters.devkit.objects import ObjectStore
 from headwaters.devkit.services import ALL, SERVICES, Service, exports, selected
 from headwaters.devkit.trino import catalog, files, new_java
-from headwaters.platform import cluster as clusters
 from headwaters.platform.cluster import Master
 from headwaters.platform.errors import UserError, WorkError
 from headwaters.platform.jars import Java
 from headwaters.platform.project import Project
 
-FILES = {
-    "dbt_project.yml": "name: shop\nversion: 1.0.0\nprofile: shop\n",
-    "profiles.yml": "shop:\n  target: dev\n  outputs:\n"
-    "    dev: {type: headwaters, schema: gold, threads: 1}\n"
-    "    cluster: {type: headwaters, schema: gold, threads: 2, server_side_parameters: "
-    "{spark.remote: the cluster of this lake}}\n",
+MODELS = {
     "seeds/orders.csv": "id,customer,amount\n1,ann,10\n2,bob,30\n3,ann,20\n",
     "models/totals.sql": "{{ config(materialized='incremental', incremental_strategy='auto') }}\n"
     "select orders.customer, sum(orders.amount) as amount\n"
     "from {{ ref('orders') }} as orders group by orders.customer\n",
 }
-
-
-def make(folder: Path) -> Path:
-    for name, text in FILES.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
-    return folder
 
 
 class Parts:
@@ -72,7 +58,7 @@ class Parts:
 @pytest.fixture
 def shop(tmp_path: Path) -> Iterator[Project]:
     with mock.patch.dict(os.environ, environment(), clear=True):
-        yield Project(make(tmp_path))
+        yield Project(make(tmp_path, {}))
 
 
 def test_services_start_in_order_stop_in_reverse_and_start_once(shop: Project) -> None:
@@ -216,47 +202,10 @@ FEATURES = [
 ]
 
 
-class Platform:
-    """A platform that runs, and commands that use it."""
-
-    def __init__(self, folder: Path, java: str) -> None:
-        """Make a project in the folder; Trino runs on `java`."""
-        self.folder, self.java = make(folder), java
-        self.lake = folder / "lake" / "platform"
-
-    def run(self, *words: str, code: int = 0) -> str:
-        """Run a command with the platform's variables, and return what it prints."""
-        program = "headwaters.cli" if words[0] == "headwaters" else "dbt.cli.main"
-        variables = environment(self.folder / "lake") | {"HEADWATERS_DRIVER_MEMORY": "1g"}
-        variables[trino.VARIABLE] = self.java
-        env = services.file(self.lake)
-        lines = env.read_text().splitlines() if env.exists() else []
-        for line in lines:
-            name, _, value = line.removeprefix("export ").partition("=")
-            variables[name] = value
-        ran = subprocess.run(
-            [sys.executable, "-m", program, *words[1:]],
-            cwd=self.folder,
-            env=variables,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert ran.returncode == code, ran.stdout + ran.stderr
-        return ran.stdout
-
-    def spark(self) -> Any:
-        """Return a session on the cluster."""
-        from pyspark.sql import SparkSession
-
-        connect = clusters.find(self.lake)
-        assert connect
-        return SparkSession.builder.remote(connect.remote).create()
-
-
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
-    started = Platform(tmp_path_factory.mktemp("platform"), java_of_trino())
+    java = {trino.VARIABLE: java_of_trino()}
+    started = Platform(tmp_path_factory.mktemp("platform"), MODELS, **java)
     try:
         yield started
     finally:
