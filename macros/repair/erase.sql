@@ -41,6 +41,7 @@
     (texts that cannot be parsed). -#}
 {% macro hw_count_rows_of_subject(places, wanted, keep) %}
     {%- for place in places -%}
+        {%- do wanted.erasure.steps.tell('erase: searching ' ~ place.name ~ ', ' ~ loop.index ~ ' of ' ~ places | length) -%}
         {%- do place.update({'detail': run_query('describe detail ' ~ place.relation).rows[0]}) -%}
         {%- if adapter.commits.as_mapping(place.detail['properties']).get('delta.columnMapping.mode', 'none') != 'none' -%}
             {{ hw_raise('HW_COLUMN_MAPPING', 'erase: ' ~ place.name ~ ' has column mapping: the columns of its files have '
@@ -111,6 +112,7 @@
     {#- a merge that repartitions rows does not find a partition column with a dot in its name -#}
     {%- do run_query('set `spark.databricks.delta.merge.repartitionBeforeWrite.enabled` = false') -%}
     {%- for place in places -%}
+        {%- do wanted.erasure.steps.tell('erase: deleting from ' ~ place.name ~ ', ' ~ loop.index ~ ' of ' ~ places | length) -%}
         {%- do hw_refuse_pending('erase', place.name, place.detail['properties']) -%}
         {%- set version = hw_newest_commit(place.relation).version -%}
         {%- set record = hw_begin_operation('erase', place.name, reason,

@@ -11,6 +11,7 @@
     {%- set proof = [] -%}
     {%- set left = namespace(files=0, logs=0, texts=0) -%}
     {%- for place in places -%}
+        {%- do wanted.erasure.steps.tell('erase: searching the files of ' ~ place.name ~ ', ' ~ loop.index ~ ' of ' ~ places | length) -%}
         {%- set look = hw_prove_table(place, states, others, wanted, reason, dry_run, keep, now) -%}
         {%- set left.files = left.files + look.files.found -%}
         {%- set left.logs = left.logs + look.logs.found -%}

@@ -997,8 +997,8 @@ def test_reconciliation_leaves_out_a_batch_in_flight_and_what_the_source_no_long
     ingester.land("f.jsonl", '{"id": "another", "more": "x"}')  # replaced under its name
     assert audit(ingester, wider) == [
         "orders: 8 read = 7 bronze + 3 quarantined: WRONG: 1 missing, 1 extra; 2 rows whose "
-        "records the source no longer has are not compared; more, _rescued: not compared where "
-        "they were declared later",
+        "records the source no longer has are not compared; not compared in rows from before their "
+        "declaration: more, _rescued",
         "  landing/orders/f.jsonl: 1 read, 1 bronze, 0 quarantined, 1 missing, 1 extra",
     ]
     shutil.rmtree(landing)

@@ -240,7 +240,7 @@ def test_settled_records_stay_and_no_longer_count(
         "`headwaters quarantine orders` shows the records"
     ]
     assert settle("no_such", "x")[0].startswith(
-        "[HW_SQL] --where no_such: there is no column `no_such`: there are "
+        "[HW_SQL] --where no_such: there is no column `no_such`; the nearest are "
     )
     assert settle("field = 'price' and", "x")[0].startswith(
         "[HW_SQL] --where field = 'price' and: Syntax error at or near "

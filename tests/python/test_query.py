@@ -166,7 +166,7 @@ def test_streams_are_read_before_the_first_dbt_run(
         f"select * from {schema}_raw.returns": r"\[HW_NO_SUCH_TABLE\] .*_raw.returns does not "
         "exist yet: `headwaters ingest --select returns` makes it",
         "select missing from values (1) as t (a)": r"\[HW_SQL\] there is no column "
-        "`missing`: there are a ",
+        "`missing`; the nearest are a ",
         "select 1 +": r"\[HW_SQL\] Syntax error at or near end of input",
     }
     for wrong, error in errors.items():

@@ -48,7 +48,7 @@ LINES = {
         "it from: add FROM [UNRESOLVED_COLUMN.WITHOUT_SUGGESTION]"
     ),
     "order_by_unknown": (
-        "[HW_NO_SUCH_COLUMN] m.sql:3: there is no column `nope`: there are depot "
+        "[HW_NO_SUCH_COLUMN] m.sql:3: there is no column `nope`; the nearest are depot "
         "[UNRESOLVED_COLUMN.WITH_SUGGESTION]"
     ),
     "struct_field": "[HW_NO_SUCH_COLUMN] m.sql: No such struct field `b` in `a`. [FIELD_NOT_FOUND]",

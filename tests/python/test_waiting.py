@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +11,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from headwaters.platform.waiting import during
+from headwaters.platform.waiting import Steps, during
 
 
 @pytest.fixture(autouse=True)
@@ -81,3 +82,13 @@ def test_dbt_says_once_that_it_starts_a_spark(
     cursor.execute("select 1")
     cursor.execute("select 2")
     assert said == [session.STARTING]
+
+
+def test_steps_are_told_after_a_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[str] = []
+    seconds = iter([0, 1, 5, 9, 14, 16, 26])
+    monkeypatch.setattr(time, "monotonic", lambda: next(seconds))
+    steps = Steps(lines.append)
+    for step in "abcdef":
+        steps.tell(step)
+    assert lines == ["b", "e", "f"]

@@ -214,6 +214,8 @@ def _where(statement: str, number: int, error: _Error, model: SqlText) -> str:
     """Return the path of the model's file, with the line if it is known, and a colon."""
     compiled = _compiled_line(statement, number, model.compiled) or _line_of_name(error)
     line = line_in_file(model.raw, model.compiled, compiled) if compiled else None
+    if model.path.endswith((".yml", ".yaml")):  # the SQL of a test is in the package
+        return f"{model.path}: "
     if not model.path:
         return f"line {line}: " if line and "\n" in model.compiled else ""
     return f"{model.path}:{line + model.before}: " if line else f"{model.path}: "
@@ -293,7 +295,7 @@ def _column(error: _Error) -> str:
         )
     if not last:
         return f"there is no column `{name}`, and no table to read it from: add FROM"
-    return f"there is no column `{name}`: there are {', '.join(sorted(last.values()))}"
+    return f"there is no column `{name}`; the nearest are {', '.join(sorted(last.values()))}"
 
 
 def _ambiguous(error: _Error) -> str:

@@ -17,6 +17,21 @@ def _write(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
+class Steps:
+    """Lines about work in steps: a step after a silence prints its name; see `during`."""
+
+    def __init__(self, write: Callable[[str], None] = _write) -> None:
+        """Begin the work."""
+        self._write, self._told, self._pause = write, time.monotonic(), FIRST
+
+    def tell(self, step: str) -> None:
+        """Print the step that begins, if nothing was printed for some seconds."""
+        now = time.monotonic()
+        if now - self._told >= self._pause and os.environ.get("HEADWATERS_PROGRESS") != "0":
+            self._write(step)
+            self._told, self._pause = now, EVERY
+
+
 @contextmanager
 def during(
     work: str, first: float = FIRST, every: float = EVERY, write: Callable[[str], None] = _write

@@ -172,7 +172,7 @@ class _Planning:
         settled = settle(session, self.node, with_inputs(code, texts), properties)
         existing = self.target if properties else None
         model = Model(self.node, self.target, existing, settled.code, settled.config, session)
-        self.strategy = model.strategy.name
+        self.strategy = model.strategy.configured_as
         inputs = inputs_of(settled.code)
         self.reads = tuple(dict.fromkeys(spec["source"] for spec in inputs))
         if model.settings.on_lookup_change != "ignore":

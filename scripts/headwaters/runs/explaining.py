@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
+
+from dbt_common.exceptions import DbtRuntimeError
 
 from headwaters.analysis import prepared
 from headwaters.runs.checks import describe_inputs
@@ -30,7 +33,30 @@ def explain(
         UserError: a run would raise it.
     """
     exists = relation is not None and bool(relation.is_delta)
-    state = read_state(session.connection, relation) if exists else None
+    try:
+        return _explained(session, node, code, relation, exists)
+    except DbtRuntimeError as error:
+        missing = _MISSING.search(str(error))
+        if exists or not missing:
+            raise
+        table = ".".join(re.findall(r"`([^`]+)`", missing[1])[-2:])
+        title = f"{node['schema']}.{node['alias']} ({node['config']['incremental_strategy']})"
+        command = f"dbt build --select +{node['name']}"
+        return f"{title}\n  next run: first build, once {table} exists: {command}"
+
+
+# Spark's text for an input that is not built yet.
+_MISSING = re.compile(r"\[TABLE_OR_VIEW_NOT_FOUND\] The table or view (\S+) cannot be found")
+
+
+def _explained(
+    session: Session,
+    node: Mapping[str, Any],
+    code: str,
+    relation: DbtRelation | None,
+    exists: bool,
+) -> str:
+    state = read_state(session.connection, relation) if relation is not None and exists else None
     settled = settle(session, node, code, state.properties if state else {})
     target: Any = relation or node["relation_name"]
     model = Model(node, target, relation, settled.code, settled.config, session)

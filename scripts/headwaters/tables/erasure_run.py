@@ -29,6 +29,7 @@ from headwaters.platform.places import Place, RemotePath
 from headwaters.platform.review_schemas import is_of_review
 from headwaters.platform.sql import identifier
 from headwaters.platform.text import sql_command
+from headwaters.platform.waiting import Steps
 from headwaters.tables.erasure import (
     Form,
     SubjectMatch,
@@ -146,6 +147,7 @@ class Erasure:
         self.kind, self.columns, self._artifacts = kind, list(columns), list(artifacts)
         self._spark, self._value = spark, value
         self._lake, self._local = lake, local or lake
+        self.steps = Steps()
         rows = [(value, fragment(value).encode())]
         view = spark.createDataFrame(rows, "_headwaters_value string, _headwaters_fragment binary")
         view.createOrReplaceTempView("headwaters_erased")

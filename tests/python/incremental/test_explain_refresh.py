@@ -32,7 +32,8 @@ def test_explain_refresh_tells_plan_and_proof(
 ) -> None:
     kept = ["dbt_project.yml", "models/inputs.yml", "models/latest.sql"]
     files = {name: (HERE / "project" / name).read_text() for name in kept}
-    folder = new_project({**files, "models/picked.sql": PICKED})
+    early = "{{ config(incremental_strategy='auto') }}\nselect id from {{ ref('picked') }}"
+    folder = new_project({**files, "models/picked.sql": PICKED, "models/early.sql": early})
     events = f"{schema}_inputs.events"
     spark.sql(f"create schema {schema}_inputs")
     spark.sql(
@@ -63,6 +64,10 @@ def test_explain_refresh_tells_plan_and_proof(
         " (line 4 of the compiled SQL): unpivot is not analysed. Write it in another way, or say"
         " incremental_proof: sample, which tries a thousand rows in place of a proof.",
         "  next run: replace, first run",
+    ]
+    assert explained("early") == [
+        f"{schema}.early (auto)",
+        f"  next run: first build, once {schema}.picked exists: dbt build --select +early",
     ]
 
 

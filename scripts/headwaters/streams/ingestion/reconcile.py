@@ -180,7 +180,7 @@ def summarise(
         else ""
     )
     if beside := ", ".join(dict.fromkeys(name for b in balances for name in b.beside)):
-        gone += f"; {beside}: not compared where they were declared later"
+        gone += f"; not compared in rows from before their declaration: {beside}"
     counts = f"{read:,} read = {bronze:,} bronze + {quarantine:,} quarantined"
     counts += f" ({settled:,} settled)" if settled else ""
     if missing and removed:
