@@ -66,6 +66,22 @@ def test_a_profile_of_three_keys_is_enough(shop: Shop) -> None:
     assert settings["spark.driver.bindAddress"] == "127.0.0.1"
 
 
+def test_an_application_of_few_cores_has_few_partitions(shop: Shop) -> None:
+    cluster = "server_side_parameters: {spark.master: 'spark://m:7077', spark.cores.max: %s}"
+    targets = {"one": f"{DEV}, {cluster % 1}", "many": f"{DEV}, {cluster % 16}"}
+    none = f"{DEV}, server_side_parameters: {{spark.master: yarn}}"
+    shop({"profiles.yml": profile(dev=none, **targets)})
+
+    def partitions(target: str | None) -> list[str | None]:
+        settings = find_project(target=target).spark_settings()
+        names = ("spark.sql.shuffle.partitions", "spark.databricks.delta.snapshotPartitions")
+        return [settings.get(name) for name in names]
+
+    assert partitions("one") == ["4", "2"]
+    assert partitions("many") == ["16", "8"]
+    assert partitions("dev") == [None, None]
+
+
 def test_tables_alone_may_be_on_s3(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:7070")
     on_s3 = "server_side_parameters: {spark.sql.warehouse.dir: 's3a://shop/warehouse'}"

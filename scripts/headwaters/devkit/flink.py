@@ -196,8 +196,9 @@ def run_sql(lake: Path, statements: Sequence[str]) -> str:
             check=False,
         )
     if ran.returncode or "[ERROR]" in ran.stdout:
-        reason = _COLOURS.sub("", ran.stdout.rpartition("Reason:")[2].strip()) or ran.stderr[-2000:]
-        raise WorkError("HW_SERVER", f"Flink: {reason.splitlines()[0]}")
+        said = ran.stdout.rpartition("Reason:")[2] if "Reason:" in ran.stdout else ran.stderr
+        lines = _COLOURS.sub("", said).strip().splitlines() or ["its client ended without a word"]
+        raise WorkError("HW_SERVER", f"Flink: {lines[0]}")
     return ran.stdout
 
 

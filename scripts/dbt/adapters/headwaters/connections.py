@@ -40,15 +40,13 @@ _DELTA = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
-# Defaults of a Spark that is one process: it accepts no connections from the network, and uses few
-# partitions, since with few cores every statement would run hundreds of empty tasks.
+# Defaults of a Spark that is one process: it accepts no connections from the network.
 _ALONE = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.authenticate": "true",
-    "spark.sql.shuffle.partitions": str(max(4, os.cpu_count() or 1)),
-    "spark.databricks.delta.snapshotPartitions": "2",
 }
+_MOST_CORES = "spark.cores.max"
 # The encoding of dates and times in files, for every session. Spark's default is INT96, which other
 # readers read as nanoseconds: years before 1677 and after 2262 wrap there.
 _FILES = {
@@ -193,7 +191,9 @@ def defaults(local: Path, given: Mapping[str, str], warehouse: str | None = None
     added = {**_DELTA, object_store.WAREHOUSE: warehouse or str(local / "warehouse")}
     added |= object_store.defaults({**added, **given}, os.environ)
     if given.get("spark.master", "local").startswith("local"):
-        added |= _ALONE
+        added |= _ALONE | _partitions(os.cpu_count() or 1)
+    elif given.get(_MOST_CORES, "").isdigit():
+        added |= _partitions(int(given[_MOST_CORES]))
     elsewhere = ("spark.hadoop.hive.metastore.uris", "spark.sql.catalogImplementation", SETTING)
     if not any(name in given for name in elsewhere):
         added |= {
@@ -201,6 +201,14 @@ def defaults(local: Path, given: Mapping[str, str], warehouse: str | None = None
             "spark.hadoop.hive.metastore.disallow.incompatible.col.type.changes": "false",
         }
     return added
+
+
+def _partitions(cores: int) -> dict[str, str]:
+    """Return the numbers of partitions for few cores, on which each more is an empty task."""
+    return {
+        "spark.sql.shuffle.partitions": str(max(4, cores)),
+        "spark.databricks.delta.snapshotPartitions": str(max(2, cores // 2)),
+    }
 
 
 def metastore_of(key: str, given: Mapping[str, str], is_own: bool) -> str:
