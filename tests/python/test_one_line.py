@@ -58,6 +58,12 @@ GRPC = """<_MultiThreadedRendezvous of RPC that terminated with:
         ),
         (JOB, "No space left on device"),
         (
+            "(java.lang.RuntimeException) Unable to instantiate org.apache.hadoop.hive.ql.metadata."
+            "SessionHiveMetaStoreClient",
+            "the Hive metastore of this Spark does not answer: start it again, for a service of "
+            "this lake by `headwaters metastore serve` or `headwaters platform start`",
+        ),
+        (
             JOB.replace("IOException: No space left on device", f"ClassNotFoundException: {DELTA}"),
             f"[HW_EXECUTOR_JARS] an executor has no class {DELTA}: the Spark of a worker lacks "
             "jars. Install delta-spark beside it, or name the jars in spark.jars",

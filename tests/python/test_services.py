@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,8 +21,10 @@ from headwaters.devkit.services import ALL, SERVICES, Service, exports, selected
 from headwaters.devkit.trino import catalog, files, new_java
 from headwaters.platform.cluster import Master
 from headwaters.platform.errors import UserError, WorkError
+from headwaters.platform.hive_metastore import record
 from headwaters.platform.jars import Java
 from headwaters.platform.project import Project
+from headwaters.platform.servers import Server
 
 MODELS = {
     "seeds/orders.csv": "id,customer,amount\n1,ann,10\n2,bob,30\n3,ann,20\n",
@@ -243,6 +246,15 @@ def test_a_project_is_built_on_the_platform_and_read_by_trino(platform: Platform
     details = spark.sql("describe detail gold.totals").collect()[0]
     assert details["location"] == f"{services.WAREHOUSE}/gold.db/totals"
     spark.stop()
+
+    # Spark and Trino know its address
+    metastore = next(one for one in ALL if one.name == "metastore")
+    address, server = metastore.find(platform.lake), Server.running(record(platform.lake))
+    assert server
+    os.kill(server.pid, signal.SIGKILL)
+    platform.run("headwaters", "platform", "start")
+    assert metastore.find(platform.lake) == address
+    assert "no changes" in platform.run("dbt", "run", "--target", "cluster")
 
     assert platform.run("headwaters", "platform", "status").count(" at ") >= len(ALL)
     stopped = platform.run("headwaters", "platform", "stop").splitlines()

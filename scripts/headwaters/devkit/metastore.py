@@ -113,6 +113,8 @@ def serve(
     if jars:  # the service makes the folders of schemas, also those that Trino writes as s3://
         settings |= object_store.addresses(os.environ)
         settings["fs.s3.impl"] = "org.apache.hadoop.fs.s3a.S3AFileSystem"
+    # Spark and Trino keep the address of a service that was killed and is started again
+    before = None if port else Server.last(record(lake))
     log = record(lake).with_name("service.log")
     log.parent.mkdir(parents=True, exist_ok=True)
     with (
@@ -122,8 +124,8 @@ def serve(
             "the metastore service",
             output,
             patience,
-            port,
-            THRIFT_PORT,
+            None if before else port,
+            before.port if before else THRIFT_PORT,
             cwd=project.root,
             environment=os.environ | java_environment(chosen, os.environ),
         ) as (pid, free),

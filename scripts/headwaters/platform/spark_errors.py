@@ -46,6 +46,11 @@ def one_line(error: BaseException) -> str:
             "[HW_CONCURRENT_RUN] another run of the model, or an ALTER TABLE, came in between, so "
             "this run wrote nothing. Run one dbt at a time for a model, and run this one again."
         )
+    if "SessionHiveMetaStoreClient" in text:
+        return (
+            "the Hive metastore of this Spark does not answer: start it again, for a service of "
+            "this lake by `headwaters metastore serve` or `headwaters platform start`"
+        )
     if missing := missing_on_executors(text):
         return f"[HW_EXECUTOR_JARS] {missing}"
     if conflict := re.search(CONFLICT_CONDITION, text):
