@@ -9,6 +9,7 @@ from typing import Any
 from dbt_common.exceptions import DbtRuntimeError
 
 from headwaters.analysis import prepared
+from headwaters.platform.spark_version import NO_SUCH_TABLE
 from headwaters.runs.checks import describe_inputs
 from headwaters.runs.decisions import of_refresh
 from headwaters.runs.foreign_tables import loss_of
@@ -46,7 +47,9 @@ def explain(
 
 
 # Spark's text for an input that is not built yet.
-_MISSING = re.compile(r"\[TABLE_OR_VIEW_NOT_FOUND\] The table or view (\S+) cannot be found")
+_MISSING = re.compile(
+    rf"\[(?:{'|'.join(map(re.escape, NO_SUCH_TABLE))})\] The table or view (\S+) cannot be found"
+)
 
 
 def _explained(
