@@ -66,11 +66,7 @@ def _unchanged(
     bench: Bench, command: list[str], variables: dict[str, str], pids: Sequence[int]
 ) -> None:
     """Run 50 models that follow one table or each other, without a change."""
-    models = {"orders": "{{ config(materialized='table') }}\nselect id from range(100)\n"}
-    for number in range(25):
-        models[f"copy_{number}"] = COPY.format(source="orders")
-        models[f"copy_of_{number}"] = COPY.format(source=f"copy_{number}")
-    project = _project(bench.work / "unchanged", models)
+    project = _project(bench.work / "unchanged", fifty_models())
     clock_process(command, project, variables, pids)
     command = [*command, "--exclude", "orders"]
     kept = project / "target" / "headwaters_unchanged.json"
@@ -84,6 +80,15 @@ def _unchanged(
     bench.record("50 models, no changes", "planned", every.wall, every.cpu, rows=50)
     glance = median(lambda: clock_process(command, project, variables, pids))
     bench.record("50 models, no changes", "kept", glance.wall, glance.cpu, rows=50)
+
+
+def fifty_models() -> dict[str, str]:
+    """Return a table, and 50 models that follow it or each other, as SQL by name."""
+    models = {"orders": "{{ config(materialized='table') }}\nselect id from range(100)\n"}
+    for number in range(25):
+        models[f"copy_{number}"] = COPY.format(source="orders")
+        models[f"copy_of_{number}"] = COPY.format(source=f"copy_{number}")
+    return models
 
 
 def _project(folder: Path, models: dict[str, str]) -> Path:

@@ -152,21 +152,10 @@ def run(bench: Bench) -> None:
     parquet = bench.work / "tpch"
     generator = [str(Path(sys.executable).parent / "tpchgen-cli"), "parquet", "-s", str(SCALE)]
     subprocess.run([*generator, "--output-dir", str(parquet)], check=True)
-    tables = [
-        {"name": table, "columns": [{"name": UNIQUE[table], "data_tests": ["unique", "not_null"]}]}
-        if table in UNIQUE
-        else {"name": table}
-        for table in TABLES
-    ]
-    sources = json.dumps({"sources": [{"name": "tpch", "tables": tables}]})
-    ours = dbt_project(
-        bench.work / "ours",
-        {"models/sources.yml": sources}
-        | {f"models/silver/{name}.sql": sql for name, sql in SQL.items()},
-    )
+    ours = dbt_project(bench.work / "ours", warehouse_files())
     stock = dbt_project(
         bench.work / "stock",
-        {"models/sources.yml": sources}
+        {"models/sources.yml": sources()}
         | {f"models/gold/{name}.sql": stock_model(name) for name in SQL},
     )
     with shared_engine(bench, "8g") as (spark, pid):
@@ -186,6 +175,23 @@ def run(bench: Bench) -> None:
         for place in PLACES:
             for share in SHARES:
                 warehouse.measure(place, share)
+
+
+def sources() -> str:
+    """Return the YAML of the tables of TPC-H, with the tests of their keys."""
+    tables = [
+        {"name": table, "columns": [{"name": UNIQUE[table], "data_tests": ["unique", "not_null"]}]}
+        if table in UNIQUE
+        else {"name": table}
+        for table in TABLES
+    ]
+    return json.dumps({"sources": [{"name": "tpch", "tables": tables}]})
+
+
+def warehouse_files() -> dict[str, str]:
+    """Return the files of a project with the models of the warehouse."""
+    models = {f"models/silver/{name}.sql": sql for name, sql in SQL.items()}
+    return {"models/sources.yml": sources(), **models}
 
 
 def stock_model(name: str) -> str:

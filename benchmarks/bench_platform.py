@@ -11,15 +11,14 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.bench_dbt_start import COPY
-from benchmarks.bench_decision_support import SQL, TABLES, UNIQUE
+from benchmarks.bench_dbt_start import fifty_models
+from benchmarks.bench_decision_support import TABLES, warehouse_files
 from benchmarks.runner import ROOT, Bench, Clock, clock_process, dbt_project, median
 from headwaters.devkit import cluster, objects, services
 from headwaters.devkit.servers import end
@@ -90,15 +89,7 @@ def _of(sessions: Mapping[str, int], *starts: str) -> list[int]:
 
 
 def _models(bench: Bench, folder: Path, in_store: Mapping[str, str], parquet: Path) -> None:
-    tables = [
-        {"name": table, "columns": [{"name": UNIQUE[table], "data_tests": ["unique", "not_null"]}]}
-        if table in UNIQUE
-        else {"name": table}
-        for table in TABLES
-    ]
-    files = {"models/sources.yml": json.dumps({"sources": [{"name": "tpch", "tables": tables}]})}
-    files |= {f"models/silver/{name}.sql": sql for name, sql in SQL.items()}
-    _, _, *options = dbt_project(bench.work / "models", files)
+    _, _, *options = dbt_project(bench.work / "models", warehouse_files())
     servers = _sessions(folder)
     store = _of(servers, "S3", "metastore", "PostgreSQL")
     elsewhere = {**in_store, "HEADWATERS_LAKE": "s3a://lake/embedded"}
@@ -142,11 +133,7 @@ def _changed(number: int) -> str:
 
 
 def _unchanged(bench: Bench, folder: Path, in_store: Mapping[str, str]) -> None:
-    models = {"orders": "{{ config(materialized='table') }}\nselect id from range(100)\n"}
-    for number in range(25):
-        models[f"copy_{number}"] = COPY.format(source="orders")
-        models[f"copy_of_{number}"] = COPY.format(source=f"copy_{number}")
-    files = {f"models/silver/{name}.sql": sql for name, sql in models.items()}
+    files = {f"models/silver/{name}.sql": sql for name, sql in fifty_models().items()}
     _, _, *options = dbt_project(bench.work / "unchanged", files)
     service = _of(_sessions(folder), "metastore", "PostgreSQL")
     kept = bench.work / "unchanged" / "target" / "headwaters_unchanged.json"
@@ -201,7 +188,6 @@ def _land(folder: Path) -> None:
 
 
 def _events(folder: Path) -> Path:
-    shutil.rmtree(folder, ignore_errors=True)
     dbt_project(folder, {"models/bronze/events.yml": json.dumps(_STREAM)})
     return folder
 

@@ -86,6 +86,6 @@ class Shell:
         return printed
 
     def follow(self, page: str) -> None:
-        """Run the commands of a page, each of which has to print the lines that follow it."""
+        """Run the commands of a page, which have to print the lines below each block."""
         for step in steps(page):
             assert missing(step.shown, self.run(step.commands)) is None

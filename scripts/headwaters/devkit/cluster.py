@@ -6,8 +6,6 @@ Its processes are those of any standalone cluster, from the jars of pip's pyspar
 
 from __future__ import annotations
 
-import http.client
-import json
 import os
 import secrets
 import shutil
@@ -17,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from headwaters.devkit.servers import end, starting
+from headwaters.devkit.servers import end, page, starting
 from headwaters.platform import atomic_write, cluster, hive_metastore, metastore, object_store
 from headwaters.platform import lake as lakes
 from headwaters.platform.cluster import Master, folder, record
@@ -120,7 +118,7 @@ def status(lake: Path) -> list[str]:
     lines = []
     for name, server in parts(lake).items():
         if isinstance(server, Master):
-            state = page(server)
+            state = _state(server)
             cores = f"{state['cores'] - state['coresused']} of {state['cores']} cores free"
             where = f"at {server.address}, {cores}, its page at http://127.0.0.1:{server.page}"
         elif isinstance(server, Engine):
@@ -131,17 +129,10 @@ def status(lake: Path) -> list[str]:
     return lines
 
 
-def page(master: Master) -> dict[str, Any]:
+def _state(master: Master) -> dict[str, Any]:
     """Return the state of the master: its workers, applications and cores."""
-    connection = http.client.HTTPConnection("127.0.0.1", master.page, timeout=10)
-    try:
-        connection.request("GET", "/json/")
-        found: dict[str, Any] = json.loads(connection.getresponse().read())
-        return found
-    except (OSError, ValueError, http.client.HTTPException):
-        return {"aliveworkers": 0, "cores": 0, "coresused": 0, "activeapps": []}
-    finally:
-        connection.close()
+    nothing = {"aliveworkers": 0, "cores": 0, "coresused": 0, "activeapps": []}
+    return {**nothing, **page(master.page, "/json/")}
 
 
 # -- arguments and settings ----------------------------------------------------------------------
@@ -315,7 +306,7 @@ def _spark_class(name: str) -> list[str]:
 
 def _await_workers(master: Master, workers: int, patience: float) -> int:
     until = time.monotonic() + patience
-    while (alive := int(page(master)["aliveworkers"])) < workers:
+    while (alive := int(_state(master)["aliveworkers"])) < workers:
         if time.monotonic() > until:
             raise WorkError(
                 "HW_SERVER",

@@ -5,7 +5,6 @@ Its jars are downloaded once into the user's cache. `<lake>/flink` has its setti
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import re
@@ -19,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from headwaters.devkit.servers import end, starting
+from headwaters.devkit.servers import end, page, starting
 from headwaters.platform import atomic_write
 from headwaters.platform import lake as lakes
 from headwaters.platform.errors import WorkError
@@ -62,7 +61,7 @@ def start(project: Project, say: Say, patience: float = 120.0) -> Server:
     lakes.enter(lake)
     if running := find(lake):
         return running
-    stop(lake)  # what is left of one whose other process ended
+    stop(lake)  # one of its two processes may have ended alone
     home = program(say)
     folder = record(lake).parent
     until = time.monotonic() + patience
@@ -73,7 +72,7 @@ def start(project: Project, say: Say, patience: float = 120.0) -> Server:
 
         jobs = launched("jobs", JOBS, 2)
         tasks = launched("tasks", TASKS, 1)
-        while not _slots(jobs.port):
+        while not page(jobs.port, "/overview").get("slots-total"):
             if time.monotonic() > until or not alive(tasks.pid):
                 text = f"Flink has no slots for tasks: see {folder / 'tasks.log'}"
                 raise WorkError("HW_SERVER", text)
@@ -175,7 +174,7 @@ def run_sql(lake: Path, statements: Sequence[str]) -> str:
         )
     home, conf = program(lambda text: None), record(lake).parent / "client"
     conf.mkdir(exist_ok=True)
-    # the client itself listens at a port of its own, unless `rest.bind-port` is set
+    # the client listens, too: at a free port, unless `rest.bind-port` is set
     own = {"rest.address": "127.0.0.1", "rest.port": str(found.port), "execution.target": "remote"}
     atomic_write.write(conf / "config.yaml", yaml(own))
     atomic_write.write(conf / "log4j.properties", _LOGGING)
@@ -256,18 +255,6 @@ def _java(conf: Path) -> list[str]:
 
 def _environment(conf: Path) -> dict[str, str]:
     return {**os.environ, "FLINK_CONF_DIR": str(conf)}
-
-
-def _slots(port: int) -> int:
-    """Return the number of slots that the job manager has, 0 if it does not answer."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
-    try:
-        connection.request("GET", "/overview")
-        return int(json.loads(connection.getresponse().read()).get("slots-total", 0))
-    except (OSError, ValueError, http.client.HTTPException):
-        return 0
-    finally:
-        connection.close()
 
 
 _LOGGING = """\

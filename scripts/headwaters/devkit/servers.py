@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
+import json
 import os
 import signal
 import socket
@@ -11,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from headwaters.platform.errors import UserError, WorkError
 from headwaters.platform.servers import alive, check_port, listens, listens_itself
@@ -100,6 +102,19 @@ def starting(
         if process is not None:
             end(process.pid)
         raise
+
+
+def page(port: int, path: str) -> dict[str, Any]:
+    """Return a JSON object that a server on this machine answers, empty if it does not answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request("GET", path)
+        found = json.loads(connection.getresponse().read())
+    except (OSError, ValueError, http.client.HTTPException):
+        return {}
+    finally:
+        connection.close()
+    return found if isinstance(found, dict) else {}
 
 
 @contextlib.contextmanager

@@ -5,8 +5,6 @@ The server is downloaded once into the user's cache. `<lake>/trino` has its sett
 
 from __future__ import annotations
 
-import http.client
-import json
 import os
 import shutil
 import tarfile
@@ -14,7 +12,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from headwaters.devkit.servers import end, starting
+from headwaters.devkit.servers import end, page, starting
 from headwaters.platform import atomic_write, object_store
 from headwaters.platform import lake as lakes
 from headwaters.platform.errors import UserError, WorkError
@@ -85,7 +83,8 @@ def start(project: Project, metastore: str, say: Say, patience: float = 300.0) -
     ):
         trino = Server(*found)
         until = time.monotonic() + patience
-        while not _answers(trino.port):
+        # it listens before it has loaded its catalogs
+        while page(trino.port, "/v1/info").get("starting") is not False:
             if time.monotonic() > until:
                 raise WorkError(
                     "HW_SERVER", f"Trino does not answer after {patience:.0f} s (see {output.name})"
@@ -101,18 +100,6 @@ def stop(lake: Path) -> Server | None:
     if trino is not None:
         end(trino.pid)
     return trino
-
-
-def _answers(port: int) -> bool:
-    """Return true if the server has loaded its catalogs; it listens before."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
-    try:
-        connection.request("GET", "/v1/info")
-        return json.loads(connection.getresponse().read()).get("starting") is False
-    except (OSError, ValueError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()
 
 
 def new_java(java: Java) -> Java:

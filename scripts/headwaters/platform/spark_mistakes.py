@@ -191,14 +191,22 @@ def with_file_lines(text: str, model: SqlText) -> str:
     """Return a message about the compiled SQL of a model with the lines of the model's file."""
 
     def named(found: re.Match[str]) -> str:
-        line = line_in_file(model.raw, model.compiled, int(found[1]))
-        return f"{model.path}:{line + model.before}" if line else found[0]
+        line = _line_of(model, int(found[1]))
+        return f"{model.path}:{line}" if line else found[0]
 
     return _COMPILED_LINE.sub(named, text)
 
 
-def line_in_file(raw: str, compiled: str, line: int) -> int | None:
+def _line_of(model: SqlText, line: int) -> int | None:
     """Return the line of a model's file that a line of its compiled SQL comes from, or None."""
+    if model.path.endswith((".yml", ".yaml")):  # the SQL of a test is in the package
+        return None
+    found = line_in_file(model.raw, model.compiled, line)
+    return found + model.before if found else None
+
+
+def line_in_file(raw: str, compiled: str, line: int) -> int | None:
+    """Return the line of a text that a line of its compiled SQL comes from, or None."""
     before = [each.strip() for each in raw.split("\n")]
     after = [each.strip() for each in compiled.split("\n")]
     for kind, i, i_end, j, j_end in SequenceMatcher(None, before, after, False).get_opcodes():
@@ -213,12 +221,10 @@ def line_in_file(raw: str, compiled: str, line: int) -> int | None:
 def _where(statement: str, number: int, error: _Error, model: SqlText) -> str:
     """Return the path of the model's file, with the line if it is known, and a colon."""
     compiled = _compiled_line(statement, number, model.compiled) or _line_of_name(error)
-    line = line_in_file(model.raw, model.compiled, compiled) if compiled else None
-    if model.path.endswith((".yml", ".yaml")):  # the SQL of a test is in the package
-        return f"{model.path}: "
+    line = _line_of(model, compiled) if compiled else None
     if not model.path:
         return f"line {line}: " if line and "\n" in model.compiled else ""
-    return f"{model.path}:{line + model.before}: " if line else f"{model.path}: "
+    return f"{model.path}:{line}: " if line else f"{model.path}: "
 
 
 def _line_of_comma(lines: list[str], number: int, position: int) -> int:

@@ -17,6 +17,10 @@ def _write(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
+def _is_on() -> bool:
+    return os.environ.get("HEADWATERS_PROGRESS") != "0"
+
+
 class Steps:
     """Lines about work in steps: a step after a silence prints its name; see `during`."""
 
@@ -27,7 +31,7 @@ class Steps:
     def tell(self, step: str) -> None:
         """Print the step that begins, if nothing was printed for some seconds."""
         now = time.monotonic()
-        if now - self._told >= self._pause and os.environ.get("HEADWATERS_PROGRESS") != "0":
+        if now - self._told >= self._pause and _is_on():
             self._write(step)
             self._told, self._pause = now, EVERY
 
@@ -42,7 +46,7 @@ def during(
     7`.
     """
     texts = [work]
-    if os.environ.get("HEADWATERS_PROGRESS") == "0":
+    if not _is_on():
         yield texts.append
         return
     ended = threading.Event()

@@ -198,14 +198,12 @@ class TableSnapshot:
     def _purge(self, interval: str | None) -> None:
         """Rewrite the files with deletion vectors, with a checkpoint of the log after it."""
         alter = f"alter table {self._sql_name}"
-        given = _assigned({CHECKPOINTS: interval or ""})
         self.spark.sql(f"{alter} set tblproperties ({_assigned({CHECKPOINTS: '1'})})")
         self.spark.sql(f"reorg table {self._sql_name} apply (purge)")
-        self.spark.sql(
-            f"{alter} set tblproperties ({given})"
-            if interval
-            else f"{alter} unset tblproperties ({literal(CHECKPOINTS)})"
-        )
+        if interval:
+            self.spark.sql(f"{alter} set tblproperties ({_assigned({CHECKPOINTS: interval})})")
+        else:
+            self.spark.sql(f"{alter} unset tblproperties ({literal(CHECKPOINTS)})")
 
 
 def to_compact(table: TableSize) -> int | None:
