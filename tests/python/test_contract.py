@@ -277,7 +277,7 @@ def test_a_wrong_setting_of_the_client_is_named_without_its_value(client: Any) -
             ),
             "options: allowComments is not possible with envelope: debezium",
         ),
-        (changed("columns", "at", "data_type", to=None), "column at has no data_type"),
+        (changed("columns", "at", "data_type", to=None), "column at: data_type is missing"),
         (
             changed("columns", "at", "data_type", to="timestmp"),
             "column at: data_type 'timestmp' is not a type here, did you mean 'timestamp'? "

@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from headwaters.platform.checkpoint import Pending
 from headwaters.platform.project import Project
 from headwaters.streams.contract import parse_contract
 from headwaters.streams.ingestion.status import Status, as_json, show, status
+from headwaters.streams.stream import Stream
 
 ROOT = Path(__file__).resolve().parents[2]
 STATES = [
@@ -48,6 +50,14 @@ def test_a_pipe_gets_whole_names_on_one_line_each() -> None:
     assert lines[3:] == [f"{STATES[1].name}: {STATES[1].error}"]
 
 
+def test_the_error_of_an_earlier_run_has_its_age() -> None:
+    out = io.StringIO()
+    failed_at = datetime.now(UTC) - timedelta(minutes=5)
+    failed = replace(STATES[0], error="[HW_X] full", failed_at=failed_at)
+    show([failed], Console(file=out, width=80))
+    assert out.getvalue().splitlines()[2] == f"{failed.name} failed 5 min ago: [HW_X] full"
+
+
 def test_a_program_gets_json() -> None:
     first, second = json.loads(as_json(STATES))
     assert first == {
@@ -65,6 +75,7 @@ def test_a_program_gets_json() -> None:
         "interrupted": False,
         "error": None,
         "has_landed": True,
+        "failed_at": None,
     }
     assert (second["pending"], second["error"]) == (None, STATES[1].error)
 
@@ -93,6 +104,13 @@ def test_an_unused_stream_has_never_landed_and_no_error(
     waiting = status(project, contract)
     assert (waiting.has_landed, waiting.error) == (True, None)
     assert waiting.behind.startswith("1 file")
+    checkpoint = Stream.of(project, contract).checkpoint
+    checkpoint.path.mkdir(parents=True)
+    before = datetime.now(UTC) - timedelta(seconds=1)
+    checkpoint.keep_error("[HW_X] full")
+    failed = status(project, contract)
+    assert failed.error == "[HW_X] full"
+    assert failed.failed_at is not None and failed.failed_at > before
 
 
 def test_a_narrow_terminal_cuts_no_name() -> None:

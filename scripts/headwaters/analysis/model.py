@@ -423,7 +423,7 @@ def _without_stored(sql: str, config: Config) -> str:
     """Return the SQL before the run gave its partition columns their stored form."""
     query = without_stored(sql) if as_tuple(config.get("partition_by")) else sql
     if query is None:
-        raise query_change.Rebuild("the table cannot follow the change of its SQL")
+        raise query_change.Rebuild("the table cannot follow it")
     return query
 
 

@@ -81,7 +81,7 @@ def change_of(
         old, new = (blocks.read(sql, inputs) for sql in (before, after))
         return _BlockComparison(old, new, limits).change()
     except (Refused, NotUnderstood, RecursionError):
-        raise Rebuild("the table cannot follow the change of its SQL") from None
+        raise Rebuild("the table cannot follow it") from None
 
 
 class _BlockComparison:

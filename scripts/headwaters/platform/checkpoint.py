@@ -248,6 +248,11 @@ class Checkpoint:
         file = self.path / "error.txt"
         return file.read_text().strip() if file.is_file() else None
 
+    @property
+    def failed_at(self) -> datetime | None:
+        """Return the time of the stream's last failure, or None if its last run succeeded."""
+        return _time(self.path / "error.txt")
+
     def keep_error(self, error: str | None) -> None:
         """Record the reason of the stream's failure, or its success."""
         file = self.path / "error.txt"
@@ -259,8 +264,7 @@ class Checkpoint:
     @property
     def committed_at(self) -> datetime | None:
         """Return the time of the last commit."""
-        file = self.path / "commits" / str(self.committed)
-        return datetime.fromtimestamp(file.stat().st_mtime, UTC) if file.is_file() else None
+        return _time(self.path / "commits" / str(self.committed))
 
     def begun(self) -> dict[str, Any]:
         """Return the start from `--from` or `start: latest`, as far as Spark does not store it."""
@@ -407,6 +411,11 @@ def _landed_here(folder: Path) -> list[Path]:
                 f"{name}: the name is not UTF-8, and Spark would skip the file: rename it",
             )
     return sorted(found)
+
+
+def _time(file: Place) -> datetime | None:
+    """Return the time of a file's last change, or None if there is no file."""
+    return datetime.fromtimestamp(file.stat().st_mtime, UTC) if file.is_file() else None
 
 
 def _size(file: Place) -> int:

@@ -11,8 +11,9 @@ from datetime import datetime
 from statistics import median
 from typing import Literal
 
-# How a run wrote its rows: `append` inserts, `by keys` replaces those of its keys, `replace` all.
-Way = Literal["append", "by keys", "merge", "delete", "replace", "other"]
+# How a run wrote its rows: `append` inserts, `merge` also updates and deletes, `replace` writes
+# all.
+Way = Literal["append", "merge", "delete", "replace", "other"]
 Kind = Literal["stream", "quarantine", "model", "hidden", "seed", "ops", "other"]
 
 
@@ -282,7 +283,7 @@ class Lake:
     edges: tuple[tuple[str, str], ...] = ()
 
 
-def prediction(earlier: Sequence[ReportedRun], way: Way, rows: int) -> float | None:
+def prediction(earlier: Sequence[ReportedRun], way: str, rows: int) -> float | None:
     """Predict the bytes that a run will write in a way, for some changed rows.
 
     It multiplies the rows by the median bytes a row of earlier runs of that way. It returns None

@@ -22,7 +22,7 @@ from headwaters.platform.nodes import Node, table_name
 from headwaters.platform.places import Place, is_readable
 from headwaters.platform.project import Project
 from headwaters.platform.waiting import during
-from headwaters.report.facts import Way, prediction
+from headwaters.report.facts import prediction
 from headwaters.report.tables import runs_of
 from headwaters.tables.delta_log import State, state
 from headwaters.tables.table_folders import table_folders
@@ -35,13 +35,6 @@ _MACRO = "hw_planned_runs"
 _TABLES = ("model", "seed", "snapshot", "source")
 # Actions that change no row of a table.
 _STILL = ("no changes", "view", "refused")
-# The runs in a table's log that predict the bytes of an action.
-_WAYS: Mapping[str, tuple[Way, ...]] = {
-    "append": ("append",),
-    "by keys": ("by keys", "merge"),
-    "merge": ("merge", "by keys"),
-    "replace": ("replace",),
-}
 States = Callable[[str], State | None]
 
 
@@ -298,10 +291,8 @@ def _written(own: State, action: str, rows: int | None) -> int | None:
     """Predict the bytes that a run writes, by earlier runs of the same way."""
     if action == "replace" and own.rows is not None:
         return sum(own.sizes)
-    earlier = runs_of(own)
-    expected = (prediction(earlier, way, rows) for way in _WAYS.get(action, ()) if rows)
-    known = next((one for one in expected if one is not None), None)
-    return None if known is None else round(known)
+    expected = prediction(runs_of(own), action, rows) if rows else None
+    return None if expected is None else round(expected)
 
 
 def refused(runs: Iterable[ExplainedRun]) -> bool:

@@ -27,14 +27,13 @@ from headwaters.runs.state import TableState, built_by
 from headwaters.runs.strategies import strategy_for
 from headwaters.tables.commits import is_of_seed, was_loaded_last
 
-# `first build` creates the table; `append` adds rows; `by keys` and `merge` also update and delete
+# `first build` creates the table; `append` adds rows; `merge` also updates and deletes
 # them; `compare` computes the whole table and writes the rows that differ; `patch` converts the
 # table to changed SQL; `load` replaces a seed; `refused` and `unknown` have the reason.
 Action = Literal[
     "first build",
     "no changes",
     "append",
-    "by keys",
     "merge",
     "compare",
     "patch",
@@ -233,7 +232,7 @@ def _action(model: Model, plan: Plan) -> Action:
         return "replace"
     if model.strategy.name == "change_feed" and strategy_for(model).way(plan) == "inserts":
         return "append"
-    return "by keys" if model.keys else "merge"
+    return "merge"
 
 
 def _is_of_other_sql(model: Model, noted: TableState) -> bool:

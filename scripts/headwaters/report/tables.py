@@ -216,7 +216,7 @@ def way_of(commit: Commit) -> Way:
         return "replace"
     if commit.operation not in ("WRITE", "STREAMING UPDATE"):
         return "other"
-    return "append" if commit.effect.inserts_only else "by keys"
+    return "append" if commit.effect.inserts_only else "merge"
 
 
 def _retention(properties: Mapping[str, str]) -> float:

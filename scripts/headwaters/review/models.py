@@ -190,4 +190,4 @@ def _one_off(key: str, node: Node, found: Changes, results: Results) -> tuple[On
         return "patch", "its SQL is the same: it follows what changes upstream", "incremental"
     if (following := results.next_runs.get(key)) is None:
         return "rebuild", "first run, or not known", "incremental"
-    return _ONE_OFF.get(following.action, "rebuild"), following.why, "incremental"
+    return _ONE_OFF.get(following.action, "rebuild"), following.reason, "incremental"

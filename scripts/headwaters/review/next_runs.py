@@ -16,7 +16,6 @@ from headwaters.review.costs import Past
 from headwaters.review.dbt_runs import BuildOutcome, explained, redirected
 from headwaters.review.sides import inputs
 from headwaters.review.spark import COMMITS
-from headwaters.runs.decisions import OTHER_SQL
 
 # This prefix marks a run that patches the table to changed SQL, with the reason.
 _PATCH = "patch: "
@@ -28,11 +27,6 @@ class NextRun:
 
     action: str
     reason: str
-
-    @property
-    def why(self) -> str:
-        """Return the reason without the sentence that ends it for every changed SQL."""
-        return self.reason.removesuffix(f": {OTHER_SQL}")
 
 
 def next_runs(sides: BothSides) -> Iterator[tuple[str, NextRun]]:

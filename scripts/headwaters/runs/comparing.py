@@ -43,7 +43,7 @@ def message_of(plan: Plan, look: Look) -> str:
     """Return dbt's line of the run."""
     counts = f"{look.inserted} inserted, {look.updated} updated, {look.deleted} deleted"
     rows = "1 row differed" if look.rows == 1 else f"{look.rows} rows differed"
-    size = f", {counts}, {do_filesizeformat(look.bytes)}" if look.rows else ""
+    size = f", {counts}, {do_filesizeformat(look.bytes)} staged" if look.rows else ""
     return f"{rows}{size}, {plan.reason}"
 
 

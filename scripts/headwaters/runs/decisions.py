@@ -155,9 +155,12 @@ def of_state(
     if not same and not (partition_by and clustering):
         return Decision("replace", "the table is not partitioned as the model says")
     if built_by is None or without_format(built_by) != without_format(would_be_built_by):
-        reasons = [why_not] if why_not else changed_settings(built_by or "", would_be_built_by)
-        because = f"{'; '.join(reasons)}: " if reasons else ""
-        return Decision("replace", f"{because}{OTHER_SQL}")
+        if why_not:
+            return Decision("replace", f"changed SQL: {why_not}")
+        settings = changed_settings(built_by or "", would_be_built_by)
+        return Decision(
+            "replace", f"changed settings: {'; '.join(settings)}" if settings else OTHER_SQL
+        )
     return None
 
 

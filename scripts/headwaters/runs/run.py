@@ -233,7 +233,7 @@ def _outcome(
     merged = f", by MERGE ({written.why_merge})" if written.why_merge else ""
     done = (
         f"{choice}: {look.inserted} inserted, {look.updated} updated, {look.deleted} deleted, "
-        f"{do_filesizeformat(look.bytes)}{merged}"
+        f"{do_filesizeformat(look.bytes)} staged{merged}"
     )
     what = "no changes" if look.rows == 0 else done
     counts = {

@@ -34,7 +34,7 @@ from headwaters.streams.formats.placeholders import (
     placeholder_of,
 )
 from headwaters.streams.sources.declared import SOURCES, BatchLimits, DeclaredSource, SourceKeys
-from headwaters.tables.data_types import data_type_problem, in_one_spelling
+from headwaters.tables.data_types import column_type_problem, data_type_problem, in_one_spelling
 from headwaters.tables.properties import DECLARED, declared_properties, in_order
 
 BATCH = (("_ingested_at", "timestamp"), ("_batch_id", "bigint"))
@@ -534,10 +534,8 @@ def _changes_by_itself(contract: Contract) -> str | None:
 
 def _data_type(where: str, column: Mapping[str, Any]) -> str:
     data_type = column.get("data_type")
-    if not data_type:
-        raise UserError("HW_CONTRACT", f"{where}: column {column['name']} has no data_type")
-    if problem := data_type_problem(str(data_type)):
-        raise UserError("HW_CONTRACT", f"{where}: column {column['name']}: data_type {problem}")
+    if problem := column_type_problem(column["name"], data_type):
+        raise UserError("HW_CONTRACT", f"{where}: {problem}")
     return str(data_type)
 
 

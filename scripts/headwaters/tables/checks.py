@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from headwaters.analysis import expectation_problems
 from headwaters.platform.nodes import Node, place_of, setting
 from headwaters.platform.problems import Problem
-from headwaters.tables.data_types import data_type_problem
+from headwaters.tables.data_types import column_type_problem
 from headwaters.tables.misspelt_settings import (
     beside_problems,
     is_contract,
@@ -162,10 +162,8 @@ def _of_types(node: Node, columns: Mapping[str, Any]) -> Iterator[Problem]:
     if node["resource_type"] != "source" or not is_contract(setting(node["config"], "stream")):
         return
     for column in columns.values():
-        problem = data_type_problem(str(column.data_type)) if column.data_type else "is missing"
-        if problem:
-            text = f"column {column.name}: data_type {problem}"
-            yield Problem("HW_CONTRACT", text).at(place_of(node))
+        if problem := column_type_problem(column.name, column.data_type):
+            yield Problem("HW_CONTRACT", problem).at(place_of(node))
 
 
 def _of_queries(node: Node, project: str, macro_of: MacroOf) -> Iterator[Problem]:

@@ -38,6 +38,12 @@ def data_type_problem(text: str, keys_are_texts: bool = False) -> str | None:
     return None
 
 
+def column_type_problem(name: str, data_type: str | None) -> str | None:
+    """Return the problem of a column's declared type, or None. A type is required."""
+    problem = data_type_problem(data_type) if data_type else "is missing"
+    return problem and f"column {name}: data_type {problem}"
+
+
 def in_one_spelling(text: str) -> str:
     """Return a type with Spark's first name for each type in it: `bigint` for `LONG`.
 

@@ -125,7 +125,7 @@ def test_the_logs_tell_what_the_next_run_does(
     gap = f"{inputs}.people was replaced by a table of other columns"
     assert told() == {
         "copied": ("append", "2 rows changed"),
-        "summed": ("by keys", "2 rows changed"),
+        "summed": ("merge", "2 rows changed"),
         "chained": ("follow", "after summed"),
         "named": ("replace", gap),
         "kept": ("refused", f"refresh is strict: {gap}"),

@@ -307,9 +307,7 @@ def test_the_table_is_what_a_full_refresh_leaves(made: Project, spark: Any, inpu
         assert said[name] == f"{case.said}; then no changes", name
         assert tuple(made.operations(name, versions[name])) == case.commits, name
     for name, case in REBUILT.items():
-        assert said[name].endswith(
-            f", {case.said}: the SQL and settings of the model are not what built the table"
-        )
+        assert said[name].endswith(f", changed SQL: {case.said}")
     made.run(refreshed=True)
     for name in cases:
         assert made.table(name) == made.table(name, refreshed=True), name

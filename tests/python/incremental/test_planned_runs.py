@@ -248,7 +248,7 @@ def test_appended_rows_are_appended_and_deleted_ones_are_found_by_key(lake: Made
     )
     lake.commit("raw.orders", "DELETE", {"predicate": "[]"}, {"numDeletedRows": 7})
     run = lake.next_run(copy, COPY)
-    assert (told(run), run.rows) == (("by keys", "107 rows changed"), 107)
+    assert (told(run), run.rows) == (("merge", "107 rows changed"), 107)
     keyless = lake.model("keyless", incremental_strategy="change_feed")
     lake.build(keyless, COPY)
     lake.commit("raw.orders", "DELETE", {"predicate": "[]"}, {"numDeletedRows": 7})
@@ -273,11 +273,11 @@ def test_large_changes_are_compared_with_the_share_that_the_logs_know(lake: Made
     assert told(run) == ("replace", "50 % of the rows changed")
     assert run.is_whole
     run = lake.next_run(sums, SUMS)
-    assert told(run) == ("by keys", "500000 rows changed: up to 40 %, replaces above")
+    assert told(run) == ("merge", "500000 rows changed: up to 40 %, replaces above")
     assert (run.may_replace, run.is_whole) == (True, False)
     strict = lake.model("sums", **BY_KEYS, replace_above=0.125, refresh="strict")
     run = lake.next_run(strict, SUMS)
-    assert told(run) == ("by keys", "500000 rows changed: up to 12.5 %, is refused above")
+    assert told(run) == ("merge", "500000 rows changed: up to 12.5 %, is refused above")
 
 
 def test_an_input_of_other_columns_replaces_the_table_and_strict_refuses(lake: MadeLake) -> None:
@@ -303,7 +303,7 @@ def test_a_replaced_input_of_the_same_columns_is_followed(lake: MadeLake) -> Non
     copy = lake.model("copy", **BY_FEED, replace_above=10)
     lake.build(copy, COPY)
     lake.create("raw.orders", 3000)
-    assert told(lake.next_run(copy, COPY)) == ("by keys", "3000 rows changed")
+    assert told(lake.next_run(copy, COPY)) == ("merge", "3000 rows changed")
 
 
 def test_a_write_by_others_replaces_the_table(lake: MadeLake) -> None:
@@ -329,8 +329,7 @@ def test_changed_sql_and_changed_settings_of_the_profile(lake: MadeLake) -> None
     lake.settings = {"spark.sql.session.timeZone": "Asia/Tokyo"}
     assert told(lake.next_run(copy, COPY)) == (
         "replace",
-        "spark.sql.session.timeZone was UTC and is Asia/Tokyo: the SQL and settings of the model "
-        "are not what built the table",
+        "changed settings: spark.sql.session.timeZone was UTC and is Asia/Tokyo",
     )
 
 

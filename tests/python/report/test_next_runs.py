@@ -43,7 +43,7 @@ PLANS = {
     "v": {"action": "view", "reason": "its rows are computed when it is read"},
     "a": plan("no changes"),
     "b": plan("no changes"),
-    "c": plan("by keys"),
+    "c": plan("merge"),
 }
 
 
@@ -54,7 +54,7 @@ def test_a_model_says_which_runs_before_it_change_its_inputs() -> None:
         ("orders", "append", "why", ()),
         ("seen", "view", "its rows are computed when it is read", ("orders",)),
         ("totals", "follow", "after orders", ("orders",)),
-        ("last", "by keys", "why; more after totals", ("totals",)),
+        ("last", "merge", "why; more after totals", ("totals",)),
     ]
 
 

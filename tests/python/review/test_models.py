@@ -14,7 +14,6 @@ from headwaters.review.facts import ModelReview
 from headwaters.review.lint import Linted
 from headwaters.review.markdown import render
 from headwaters.review.models import model_of
-from headwaters.review.next_runs import NextRun
 from headwaters.review.results import Results
 from headwaters.review.verdict import verdict
 from review.test_changes import project
@@ -87,18 +86,3 @@ def test_the_reason_of_a_model_that_does_not_build_is_whole_in_the_comment() -> 
 def test_what_the_base_does_not_build_either_is_no_failure_of_the_branch() -> None:
     (finding,) = reviewed("no table t", "no table t").findings
     assert (finding.fails, finding.text) == (False, "the base does not build either: no table t")
-
-
-OTHER_SQL = "the SQL and settings of the model are not what built the table"
-
-
-@pytest.mark.parametrize(
-    ("reason", "why"),
-    [
-        (f"the table cannot follow the change of its SQL: {OTHER_SQL}", True),
-        (OTHER_SQL, False),
-        ("lookup reference.rates changed", False),
-    ],
-)
-def test_a_rebuild_has_one_reason(reason: str, why: bool) -> None:
-    assert NextRun("replace", reason).why == (reason.partition(": ")[0] if why else reason)

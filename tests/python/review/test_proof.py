@@ -14,10 +14,12 @@ from headwaters.review.verdict import verdict
 from headwaters.runs.inputs import marked
 
 REPLACED = "replace: 28739 rows, 409.7 kB, 100 % of the affected keys"
-COMPARED = "compare: 10 rows differed, 0 inserted, 10 updated, 0 deleted, 1.2 kB, 60 % of the keys"
+COMPARED = (
+    "compare: 10 rows differed, 0 inserted, 10 updated, 0 deleted, 1.2 kB staged, 60 % of the keys"
+)
 NO_EFFECT = "the changed rows have no effect on the table, so this proves little"
-NOTHING = "merge: 0 inserted, 0 updated, 0 deleted, 1.1 kB"
-MERGED = "merge: 2 inserted, 1 updated, 0 deleted, 4.1 kB"
+NOTHING = "merge: 0 inserted, 0 updated, 0 deleted, 1.1 kB staged"
+MERGED = "merge: 2 inserted, 1 updated, 0 deleted, 4.1 kB staged"
 
 
 def outcome(code: str, message: str, **response: int) -> BuildOutcome:

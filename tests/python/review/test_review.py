@@ -119,8 +119,7 @@ def test_a_change_of_rows_is_shown_and_production_is_left_alone(
     assert orders["stays"]["changed_input_rows"] == 1
     assert orders["cost"]["one_off"] == "rebuild"
     assert orders["cost"]["one_off_reason"] == (
-        "its expectations are evaluated on all rows: the SQL and settings of the model are not "
-        "what built the table; small: 2 of 6 rows (warn)"
+        "changed SQL: its expectations are evaluated on all rows; small: 2 of 6 rows (warn)"
     )
     # production has one incremental run, over one row
     cost = orders["cost"]

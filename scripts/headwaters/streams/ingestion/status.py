@@ -31,6 +31,7 @@ class Status:
 
     `pending` is None if unknown. `interrupted` is true if a batch was planned and not completed.
     `has_landed` is false if nothing was ever read and the input does not exist: no error.
+    `failed_at` is the time of a failed run, and None if the error is the source's at this moment.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Status:
     settled: int = 0
     stale_rows: int | None = None
     has_landed: bool = True
+    failed_at: datetime | None = None
 
     @property
     def behind(self) -> str:
@@ -62,11 +64,11 @@ def status(project: Project, contract: Contract) -> Status:
     stream = Stream.of(project, contract)
     bronze, quarantine = snapshot(stream.bronze), snapshot(stream.quarantine)
     bad = counted(stream.quarantine)
-    position, has_landed = "", True
+    position, has_landed, failed_at = "", True, None
     try:
         refresh_backlog(stream)
         position = source_of(stream).position() if stream.checkpoint.committed >= 0 else ""
-        error = stream.checkpoint.error
+        error, failed_at = stream.checkpoint.error, stream.checkpoint.failed_at
     except CodedError as problem:
         is_used = stream.checkpoint.committed >= 0 or bronze is not None
         has_landed = is_used or problem.code != "HW_NO_INPUT"
@@ -86,6 +88,7 @@ def status(project: Project, contract: Contract) -> Status:
         settled=bad.settled if bad else 0,
         stale_rows=bad.rows if bad else None,
         has_landed=has_landed,
+        failed_at=failed_at,
     )
 
 
@@ -98,6 +101,7 @@ def show(states: Sequence[Status], console: Console | None = None) -> None:
         table.add_column(title, justify="right", overflow="fold")
     for title in ("read up to", "behind", "last batch"):
         table.add_column(title, overflow="fold")
+    now = datetime.now(UTC)
     for state in states:
         table.add_row(
             state.name,
@@ -108,7 +112,7 @@ def show(states: Sequence[Status], console: Console | None = None) -> None:
             f"{state.bytes / 1e6:,.1f}",
             state.position,
             state.behind,
-            ago(state.last, datetime.now(UTC)),
+            ago(state.last, now),
             style=None if state.has_landed else "bright_black",
         )
     console = console or Console()
@@ -117,7 +121,8 @@ def show(states: Sequence[Status], console: Console | None = None) -> None:
     console.print(table)
     for state in states:
         if state.error:
-            console.print(f"{state.name}: {state.error}", markup=False, soft_wrap=True)
+            when = f" failed {ago(state.failed_at, now)}" if state.failed_at else ""
+            console.print(f"{state.name}{when}: {state.error}", markup=False, soft_wrap=True)
 
 
 def _quarantined(state: Status) -> str:
@@ -133,6 +138,7 @@ def as_json(states: Sequence[Status]) -> str:
         asdict(state)
         | {
             "last": state.last and state.last.isoformat(),
+            "failed_at": state.failed_at and state.failed_at.isoformat(),
             "pending": state.pending and asdict(state.pending),
         }
         for state in states
