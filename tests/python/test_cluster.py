@@ -8,8 +8,9 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from processes import environment
@@ -29,6 +30,7 @@ from headwaters.platform import engine
 from headwaters.platform.cluster import Master, record
 from headwaters.platform.engine import Engine
 from headwaters.platform.errors import UserError
+from headwaters.platform.jars import installed_pyspark
 from headwaters.platform.project import Project
 from headwaters.platform.servers import Server, alive
 
@@ -228,3 +230,24 @@ def test_processes_of_a_cluster_that_are_killed_are_started_again(shop: Path) ->
     started = run(shop, "headwaters", "cluster", "start").splitlines()
     assert [line.split(" at ")[0] for line in started][::2] == ["master", "Spark Connect"]
     assert "PASS=2" in run(shop, *BUILD)
+
+
+@pytest.mark.platform
+def test_workers_without_the_jars_are_named(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker's Spark is one that a stranger has installed, without Delta."""
+    bare = shop / "spark"
+    (bare / "jars").mkdir(parents=True)
+    for jar in (installed_pyspark() / "jars").glob("*.jar"):
+        if not jar.name.startswith("delta-"):
+            (bare / "jars" / jar.name).symlink_to(jar)
+    given = cluster.environment
+
+    def environment_of(conf: Path, variables: Mapping[str, str], memory: str = "") -> Any:
+        own = {"SPARK_HOME": str(bare)} if memory else {}
+        return given(conf, variables, memory) | own
+
+    monkeypatch.setattr(cluster, "environment", environment_of)
+    cluster.start(Project(shop), print)
+    said = run(shop, *BUILD, code=1)
+    assert "[HW_EXECUTOR_JARS] an executor has no class org.apache.spark.sql.delta" in said
+    assert "Traceback" not in said
