@@ -65,8 +65,9 @@ GRPC = """<_MultiThreadedRendezvous of RPC that terminated with:
         ),
         (
             JOB.replace("IOException: No space left on device", f"ClassNotFoundException: {DELTA}"),
-            f"[HW_EXECUTOR_JARS] an executor has no class {DELTA}: the Spark of a worker lacks "
-            "jars. Install delta-spark beside it, or name the jars in spark.jars",
+            f"[HW_EXECUTOR_JARS] an executor has no class {DELTA}: the Spark of a worker lacks jars"
+            " that its driver has. Copy Delta's jars into its jars folder, or name them in "
+            "spark.jars",
         ),
         (CONNECT, "[USER_RAISED_EXCEPTION] row 0 SQLSTATE: P0001"),
         (GRPC, "No authentication token provided"),

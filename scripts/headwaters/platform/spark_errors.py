@@ -34,6 +34,8 @@ _OF_JARS = re.compile(
     r"((?:org\.apache\.spark\.sql\.delta|io\.delta|headwaters\.delta"
     r"|org\.apache\.hadoop\.fs\.s3a)\.[\w.$]+)"
 )
+# Java's words for a function of such a class, where the executor lacks the class.
+_OF_FUNCTIONS = "cannot assign instance of java.lang.invoke.SerializedLambda to field"
 
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
 
@@ -77,11 +79,13 @@ def one_line(error: BaseException) -> str:
 
 def missing_on_executors(text: str) -> str | None:
     """Return the problem of executors that lack jars which the driver has, or None."""
-    if not (found := _OF_JARS.search(text.replace("/", "."))):
+    found = _OF_JARS.search(text.replace("/", "."))
+    if not found and _OF_FUNCTIONS not in text:
         return None
+    lacks = f"an executor has no class {found[1]}: " if found else ""
     return (
-        f"an executor has no class {found[1]}: the Spark of a worker lacks jars. Install "
-        "delta-spark beside it, or name the jars in spark.jars"
+        f"{lacks}the Spark of a worker lacks jars that its driver has. Copy Delta's jars into its "
+        "jars folder, or name them in spark.jars"
     )
 
 
