@@ -19,7 +19,7 @@ from headwaters.platform.spark_driver import driver_settings
 from headwaters.platform.spark_environment import settings_named
 from headwaters.platform.spark_errors import one_line
 from headwaters.platform.spark_version import READ_MORE
-from headwaters.platform.waiting import during
+from headwaters.platform.waiting import EVERY, during
 from headwaters.streams.contract import Contract
 
 # The zone of a time without one.
@@ -33,10 +33,12 @@ def silent(text: str) -> None:
 
 
 def each(contracts: Sequence[Contract], what: str, say: Say) -> Iterator[Contract]:
-    """Yield contracts, and say before each how far the work is."""
+    """Yield contracts, and say before each, and every ten seconds, how far the work is."""
     for number, contract in enumerate(contracts, 1):
-        say(f"{what} {contract.name} ({number} of {len(contracts)})")
-        yield contract
+        step = f"{what} {contract.name} ({number} of {len(contracts)})"
+        say(step)
+        with contextlib.nullcontext() if say is silent else during(step, first=EVERY):
+            yield contract
 
 
 def start_spark(project: Project, say: Say = silent) -> SparkSession:
