@@ -414,7 +414,7 @@ def _landed_here(folder: Path) -> list[Path]:
 
 
 def _time(file: Place) -> datetime | None:
-    """Return the time of a file's last change, or None if there is no file."""
+    """Return the time of a file's last change, or None if it does not exist."""
     return datetime.fromtimestamp(file.stat().st_mtime, UTC) if file.is_file() else None
 
 

@@ -34,7 +34,7 @@ _OF_JARS = re.compile(
     r"((?:org\.apache\.spark\.sql\.delta|io\.delta|headwaters\.delta"
     r"|org\.apache\.hadoop\.fs\.s3a)\.[\w.$]+)"
 )
-# Java's words for a function of such a class, where the executor lacks the class.
+# Java's error for a function of such a class, if the executor lacks the class.
 _OF_FUNCTIONS = "cannot assign instance of java.lang.invoke.SerializedLambda to field"
 
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
