@@ -32,7 +32,8 @@ RECORDS, FILES = 400_000, 16
 HEADWATERS = str(Path(sys.executable).parent / "headwaters")
 NOTES = """
 On one machine the store answers in a millisecond, and every server shares two cores: the figures
-show what the parts cost, not what a network adds.
+show what the parts cost, not what a network adds. The second executor has no core of its own here,
+so it adds the cost of its start.
 """
 
 

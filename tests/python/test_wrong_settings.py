@@ -502,6 +502,7 @@ YAML: dict[str, Any] = {
                     "columns": [
                         {"name": "id", "data_type": "bigintt", "constraint": [{"type": "check"}]},
                         {"name": "at", "data_typ": "date"},
+                        {"name": "born", "data_type": "date", "from": "b", "pii": "customer"},
                     ],
                 },
             ],
@@ -616,6 +617,11 @@ def test_dbt_refuses_each_by_name(parsed: list[str]) -> None:
             f"[HW_SETTING] {yaml}: beside_too: materialized {BESIDE}",
             f"[HW_SETTING] {yaml}: beside_too: on_gap {BESIDE}",
             f"[HW_SETTING] {yaml}: raw.beside: stream {BESIDE}",
+            *(
+                f"[HW_SETTING] {yaml}: raw.types: column born: {key} is beside config, where "
+                f"nothing reads it: write config: {{meta: {{{key}: …}}}}"
+                for key in ("from", "pii")
+            ),
             f"[HW_SETTING] {yaml}: raw.late: event_time: must be a column (given: 5)",
             f"[HW_SETTING] {yaml}: s1: hard_deletes: 'new_records' is not allowed here, did you "
             "mean 'new_record'? (allowed: ignore, invalidate, new_record)",

@@ -70,13 +70,23 @@ def beside_problems(section: str, entry: Mapping[str, Any], parent: str = "") ->
         elif key not in {*settings, *dbt_names.known_names()}:
             for problem in _unknown([key], [*properties, *settings]):
                 yield problem.at(name)
-    for column in entry.get("columns") or ():
+    meta = _keys(_keys(entry.get("config")).get("meta"))
+    beside = ("from", *_OF_COLUMNS) if is_contract(meta.get("stream")) else ()
+    for column in filter(_is_mapping, entry.get("columns") or ()):
         names = sorted(dbt_names.property_names("columns"))
-        for problem in _unknown(column, names) if isinstance(column, Mapping) else ():
+        for problem in (*_unknown(column, names), *_beside_meta(column, beside)):
             yield Problem(problem.code, f"column {column.get('name')}: {problem.text}").at(name)
     tables = entry.get("tables") if section == "sources" else None
     for table in tables or ():
         yield from beside_problems("tables", table, f"{name}.")
+
+
+def _beside_meta(column: Mapping[str, Any], keys: Iterable[str]) -> Iterator[Problem]:
+    """Yield the keys of a stream's column that are beside its config."""
+    for key in filter(column.__contains__, keys):
+        remedy = f"write config: {{meta: {{{key}: …}}}}"
+        text = f"{key} is beside config, where nothing reads it: {remedy}"
+        yield Problem("HW_SETTING", text)
 
 
 def macro_problems(node: Node, macros: Iterable[str]) -> Iterator[Problem]:
@@ -129,5 +139,9 @@ def _part_problems(node: Node) -> Iterator[Problem]:
                 yield Problem("HW_UNKNOWN_SETTING", text, name)
 
 
-def _keys(value: Any) -> Iterable[Any]:
-    return value if isinstance(value, Mapping) else ()
+def _is_mapping(value: Any) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _keys(value: Any) -> Mapping[Any, Any]:
+    return value if isinstance(value, Mapping) else {}
