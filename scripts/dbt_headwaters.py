@@ -19,6 +19,7 @@ from headwaters.platform.dbt_compat import (
     explain_unknown_names,
     let_runs_name_missing_columns,
     name_models_with_wrong_config,
+    only_reads_the_project,
 )
 from headwaters.platform.problems import Problem
 from headwaters.streams import declared_tables
@@ -26,11 +27,17 @@ from headwaters.tables import checks
 from headwaters.tables.unknown_names import explained
 
 
-def every_problem(manifest: Manifest) -> Iterator[Problem]:
-    """Yield the problems of a manifest; none if the project uses another adapter."""
-    if manifest.metadata.adapter_type == "headwaters":
-        yield from checks.every_problem(manifest)
-        yield from declared_tables.setting_problems(manifest.sources.values())
+def every_problem(manifest: Manifest, with_contracts: bool = True) -> Iterator[Problem]:
+    """Yield the problems of a manifest; none if the project uses another adapter.
+
+    Those of contracts are for commands that only read the project. Others go on without the stream:
+    runs warn of it, and ingestion reads the other streams.
+    """
+    if manifest.metadata.adapter_type != "headwaters":
+        return
+    yield from checks.every_problem(manifest)
+    if with_contracts:
+        yield from declared_tables.contract_problems(manifest.sources.values())
 
 
 class Headwaters(dbtPlugin):
@@ -39,7 +46,7 @@ class Headwaters(dbtPlugin):
     @as_hook
     def get_manifest_artifacts(self, manifest: Manifest) -> PluginArtifacts:
         """Refuse what nodes declare wrongly; called by each command that writes the manifest."""
-        if problems := checks.some(every_problem(manifest)):
+        if problems := checks.some(every_problem(manifest, only_reads_the_project())):
             raise CompilationError("\n".join(map(str, problems)))
         return {}
 

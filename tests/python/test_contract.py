@@ -360,6 +360,7 @@ def test_a_wrong_contract_is_refused_by_name(node: dict[str, Any], message: str)
         ("decimal(99, 2)", "'decimal(99, 2)': a decimal has 1 to 38 digits, scale included"),
         ("decimal(2, 3)", "a decimal has 1 to 38 digits, scale included"),
         ("decimal(a)", "'decimal(a)' has a in place of a number"),
+        ("decimal(10.2)", "'decimal(10.2)' has . in place of , or )"),
         ("string(3)", "'string(3)' continues after its end, with ("),
         ("varchar(10)", "varchar is not a type here: declare string, and for its length a check"),
         ("array<char(1)>", "char is not a type here: declare string"),

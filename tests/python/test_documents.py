@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from ingestion import Node, bare_project, node
 
-from headwaters.platform.errors import UserError
 from headwaters.streams.formats import look
 from headwaters.streams.formats.documents import Layout, records
-from headwaters.streams.ingestion import contracts
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -98,24 +94,3 @@ def test_an_encoding_fits_the_first_bytes(data: bytes, fitting: set[str]) -> Non
     declared = ("utf-16", "utf-16le", "utf-16be", "utf-32", "utf-8")
     assert {name for name in declared if look.fits_encoding(name, data)} == fitting
     assert look.fits_encoding("Windows-1252", data)
-
-
-def source(declared: Node) -> Any:
-    config = SimpleNamespace(meta=declared["config"]["meta"], enabled=True)
-    return SimpleNamespace(config=config, to_dict=lambda: declared)
-
-
-def test_a_wrong_contract_does_not_stop_the_other_streams(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    right, wrong = node({"id": "int"}), node({"a b": "int"}, name="sales")
-    manifest = SimpleNamespace(sources={"b": source(right), "a": source(wrong)})
-    monkeypatch.setattr(contracts, "invoke", lambda *_: manifest)
-    found, refused = contracts.load_contracts(bare_project(tmp_path))
-    assert [contract.name for contract in found] == ["orders"]
-    assert [str(problem).split(":")[0] for problem in refused] == [
-        "[HW_CONTRACT] models/bronze/sales.yml"
-    ]
-    del manifest.sources["b"]
-    with pytest.raises(UserError, match=r"bronze\.sales: column a b: "):
-        contracts.load_contracts(bare_project(tmp_path))

@@ -138,7 +138,8 @@ class Storm:
         self.platform.run("headwaters", "ingest", "--once", "--target", "ingestion")
         right = [order for order in self.orders if order[2] is not None]
         bad = len(self.orders) - len(right)
-        total = f"orders: {len(self.orders)} read = {len(right)} bronze + {bad} quarantined: right"
+        read = f"orders: {len(self.orders):,} read"
+        total = f"{read} = {len(right):,} bronze + {bad:,} quarantined: right"
         assert total in self.platform.run("headwaters", "audit", "--target", "ingestion")
         bronze = self.lake / "warehouse" / "bronze.db" / "orders"
         rows = rows_of(bronze, "select id, customer, amount from t order by id")
@@ -199,6 +200,7 @@ def test_nothing_is_lost_twice_or_wrong_after_kills(platform: Platform) -> None:
                 storm.stop()
                 storm.check()
                 checked = storm.killed.total()
+                print(f"right after {checked} kills", flush=True)
     finally:
         storm.stop()
     storm.check()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from dbt.cli.main import dbtRunner
 from ingestion import node
 
 from headwaters.platform import engine
@@ -64,6 +65,39 @@ def test_a_profile_of_three_keys_is_enough(shop: Shop) -> None:
     settings = project.spark_settings()
     assert settings["spark.sql.extensions"] == "io.delta.sql.DeltaSparkSessionExtension"
     assert settings["spark.driver.bindAddress"] == "127.0.0.1"
+
+
+STREAM = """
+  - name: {name}
+    tables:
+      - name: {name}
+        config: {{meta: {{stream: {{from: files, path: in, {key}: json}}}}}}
+        columns: [{{name: {column}, data_type: {type}}}]
+"""
+
+
+def test_a_wrong_contract_stops_dbt_parse_and_not_the_other_streams(shop: Shop) -> None:
+    declared = {"name": "right", "key": "format", "column": "id", "type": "int"}
+    streams = [
+        declared,
+        declared | {"name": "key", "key": "formt"},
+        declared | {"name": "stored", "column": "a b"},
+        declared | {"name": "type", "type": "itn"},
+    ]
+    text = "sources:" + "".join(STREAM.format(**one) for one in streams)
+    root = shop({"profiles.yml": profile(dev=DEV), "models/a.yml": text})
+    found, refused = load_contracts(Project(root))
+    assert [contract.name for contract in found] == ["right"]
+    wrong = ["key.key: config.meta.stream", "stored.stored: column a b", "type.type: column id"]
+    assert [
+        str(problem).partition(" models/a.yml: ")[2][: len(said)]
+        for problem, said in zip(refused, wrong, strict=True)
+    ] == wrong
+    with pytest.raises(UserError, match=r"stored\.stored: column a b: "):
+        load_contracts(Project(root), ["source:stored"])
+    result = dbtRunner().invoke(["parse", "--log-level", "none"])
+    assert "key.key: config.meta.stream: 'formt' is not a key here" in str(result.exception)
+    assert "type.type: column id: data_type 'itn' is not a type here" in str(result.exception)
 
 
 def test_an_application_of_few_cores_has_few_partitions(shop: Shop) -> None:

@@ -10,6 +10,7 @@ import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from copy import copy, deepcopy
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
@@ -301,7 +302,22 @@ def run(
     from dbt.cli.main import dbtRunner
 
     runner = dbtRunner(manifest=manifest, callbacks=[listen] if listen else [])
-    return runner.invoke(list(arguments))
+    token = _IS_OURS.set(True)
+    try:
+        return runner.invoke(list(arguments))
+    finally:
+        _IS_OURS.reset(token)
+
+
+_IS_OURS: ContextVar[bool] = ContextVar("_IS_OURS", default=False)
+
+
+def only_reads_the_project() -> bool:
+    """Return true in a user's command that registers no streams, such as `dbt parse`."""
+    from dbt.flags import get_flags
+
+    flags: Any = get_flags()  # type: ignore[no-untyped-call]
+    return not _IS_OURS.get() and flags.WHICH in ("parse", "compile", "list")
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from headwaters.platform.problems import Problem
 from headwaters.platform.sql import identifier
 from headwaters.streams.contract import parse_contract, stream_of
 from headwaters.streams.sources.declared import SOURCES
+from headwaters.tables.data_types import column_type_problem
 
 
 @dataclass(frozen=True)
@@ -78,16 +79,20 @@ def stream_problem(node: Mapping[str, Any]) -> str | None:
     return None
 
 
-def setting_problems(sources: Iterable[Any]) -> Iterator[Problem]:
-    """Yield the wrong settings of streams, by the sources of dbt's manifest."""
+def contract_problems(sources: Iterable[Any]) -> Iterator[Problem]:
+    """Yield the wrong settings and types of streams, by the sources of dbt's manifest."""
     for source in sources:
         declared = source.config.meta.get("stream")
-        if isinstance(declared, Mapping):  # anything else is a key of the project's own
-            where = f"{source.original_file_path}: {source.source_name}.{source.name}"
-            try:
-                stream_of(where, declared)
-            except UserError as error:
-                yield Problem(error.code, error.text)
+        if not isinstance(declared, Mapping):  # a key of the project's own
+            continue
+        where = f"{source.original_file_path}: {source.source_name}.{source.name}"
+        try:
+            stream_of(where, declared)
+        except UserError as error:
+            yield Problem(error.code, error.text)
+        for column in source.columns.values():
+            if problem := column_type_problem(column.name, column.data_type):
+                yield Problem("HW_CONTRACT", f"{where}: {problem}")
 
 
 def unavailable_columns(

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headwaters.analysis import expectation_problems
-from headwaters.platform.nodes import Node, place_of, setting
+from headwaters.platform.nodes import Node, place_of
 from headwaters.platform.problems import Problem
-from headwaters.tables.data_types import column_type_problem
 from headwaters.tables.misspelt_settings import (
     beside_problems,
-    is_contract,
     macro_problems,
     name_problems,
 )
@@ -101,7 +99,6 @@ def every_problem(manifest: Manifest) -> Iterator[Problem]:
             for problem in macro_problems(seen, manifest.macros):
                 yield problem.at(_place(seen, problem))
             yield from _of_queries(seen, project, macros_of(manifest.macros))
-            yield from _of_types(seen, getattr(node, "columns", None) or {})
     if publishing:
         nodes = {key: manifest.nodes[key].to_dict() for key in used if key in manifest.nodes}
         yield from publication_problems(exposures, nodes)
@@ -155,15 +152,6 @@ def _seen(node: Any, project: str, entries: Mapping[tuple[str, str], _Entry]) ->
         own = entry.written(getattr(node, "version", None)) if entry else frozenset()
         seen["written"] = names_of(called) | own
     return as_seen_by(project, seen)
-
-
-def _of_types(node: Node, columns: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield the columns of a stream without a type that Spark has."""
-    if node["resource_type"] != "source" or not is_contract(setting(node["config"], "stream")):
-        return
-    for column in columns.values():
-        if problem := column_type_problem(column.name, column.data_type):
-            yield Problem("HW_CONTRACT", problem).at(place_of(node))
 
 
 def _of_queries(node: Node, project: str, macro_of: MacroOf) -> Iterator[Problem]:

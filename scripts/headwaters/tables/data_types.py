@@ -86,10 +86,11 @@ class _Parser:
             return True
         return False
 
-    def _expect(self, word: str) -> None:
+    def _expect(self, word: str, also: str = "") -> None:
+        """Take a word. `also`: another one that might stand there."""
         if not self._takes(word):
             found = self.tokens[-1] if self.tokens else "its end"
-            raise _Wrong(f"'{self.text}' has {found} in place of {word}")
+            raise _Wrong(f"'{self.text}' has {found} in place of {also}{word}")
 
     def _type(self) -> str:
         given = self._next().lower()
@@ -136,8 +137,9 @@ class _Parser:
 
     def _decimal(self) -> str:
         digits = int(self._number())
-        scale = int(self._number()) if self._takes(",") else 0
-        self._expect(")")
+        has_scale = self._takes(",")
+        scale = int(self._number()) if has_scale else 0
+        self._expect(")", "" if has_scale else ", or ")
         if not 1 <= digits <= 38 or scale > digits:
             raise _Wrong(f"'{self.text}': a decimal has 1 to 38 digits, scale included")
         return f"decimal({digits}, {scale})"
