@@ -328,8 +328,17 @@ def test_a_model_that_tells_its_runs_apart_is_left_alone(code: str) -> None:
 
 
 def test_what_is_chosen_is_obeyed() -> None:
-    for strategy in ("append", "merge", "auto", "insert_overwrite"):
+    for strategy in ("append", "auto", "insert_overwrite"):
         assert appending(PLAIN, {"incremental_strategy": strategy}) == ""
+    merge = {"incremental_strategy": "merge"}
+    assert appending(PLAIN, {**merge, "unique_key": "id"}) == appending(FILTERED, merge) == ""
+    # dbt inserts every row, and matches none
+    assert appending(PLAIN, merge) == (
+        "[HW_WHOLE_APPEND] every run would append all rows of its query once more: it is "
+        "incremental, merges without a unique_key, and has no condition on is_incremental(). Write "
+        "incremental_strategy: auto, which keeps the table equal to the query, or add a "
+        "unique_key, or incremental_strategy: append"
+    )
     for config in ({"materialized": "table"}, {"full_refresh": True}):
         assert appending(PLAIN, config) == ""
 

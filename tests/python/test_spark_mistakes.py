@@ -52,6 +52,14 @@ LINES = {
         "[UNRESOLVED_COLUMN.WITH_SUGGESTION]"
     ),
     "struct_field": "[HW_NO_SUCH_COLUMN] m.sql: No such struct field `b` in `a`. [FIELD_NOT_FOUND]",
+    "alias_of_a_table": (
+        "[HW_NO_SUCH_COLUMN] m.sql:6: there is no column `parcels.wieght_kg`, and the column "
+        "`parcels`, of type BIGINT, has no fields [INVALID_EXTRACT_BASE_FIELD_TYPE]"
+    ),
+    "missing_bracket": (
+        "[HW_SQL_SYNTAX] m.sql:4: Syntax error at or near 'as' in `sum(weight_kg * (1 + 2) as kg`: "
+        "a `)`, a comma or an operator may be missing before it [PARSE_SYNTAX_ERROR]"
+    ),
     "missing_comma_call": (
         "[HW_SQL_SYNTAX] m.sql:6: Syntax error at or near '(' in `upper(status) "
         "lower(status)`: a comma, an operator or END may be missing before it "

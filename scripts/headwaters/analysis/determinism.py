@@ -23,7 +23,7 @@ from headwaters.analysis.used_names import (
     refuse_unmarked,
 )
 from headwaters.platform import spark_version
-from headwaters.platform.names import misspelt
+from headwaters.platform.names import nearest
 
 _STABLE = spark_version.STABLE_FUNCTIONS | spark_version.TABLE_FUNCTIONS
 _PLAIN = (*PLAIN_NODES, exp.Cast, exp.TryCast, exp.Collate, exp.Exists, exp.Any, exp.All, exp.Hint)
@@ -80,12 +80,15 @@ def _refuse_functions(
             f"say allow_nondeterministic: [{name}] if rows may keep the answer of the run that "
             "wrote them"
         )
-        if slip := misspelt(name, _STABLE | spark_version.CHANGING_FUNCTIONS):
+        known = _STABLE | spark_version.CHANGING_FUNCTIONS
+        if isinstance(node, exp.Anonymous) and name not in known:
+            near = nearest(name, known)
+            hint = f"Did you mean {near}? " if near else "`show functions` lists those of Spark. "
             raise dialect.refused(
                 node,
                 "HW_NO_SUCH_FUNCTION",
                 f"Spark has no function {name}",
-                f"Did you mean {slip}? If {name} is a function of your own, {kept}",
+                f"{hint}If {name} is a function of your own, {kept}",
             )
         raise dialect.refused(
             node,

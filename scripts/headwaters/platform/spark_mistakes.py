@@ -304,6 +304,14 @@ def _column(error: _Error) -> str:
     return f"there is no column `{name}`; the nearest are {', '.join(sorted(last.values()))}"
 
 
+def _extracted(error: _Error) -> str:
+    """Explain `a.b` where `a` is a table with an alias of its name in the SELECT, and no `b`."""
+    base, kind = error.part(r'from "(.+?)"'), error.part(r'but got "(.+?)"')
+    field = re.search(rf"(?i)\b{re.escape(base)}\.(\w+)", error.line[error.position :])
+    name = f"{base}.{field[1]}" if field else base
+    return f"there is no column `{name}`, and the column `{base}`, of type {kind}, has no fields"
+
+
 def _ambiguous(error: _Error) -> str:
     name = error.part(r"Reference (\S+) is ambiguous")
     several = error.part(r"could be: \[(.*?)\]").replace(", ", " or ")
@@ -375,6 +383,9 @@ def _cause_of(near: str, text: str, read: str) -> str:
             return f"`{word}` may be a misspelt {meant.upper()}"
     if "extra input" in text:
         return "the query ended before it"
+    before = read.removesuffix(near)
+    if before.count("(") > before.count(")"):
+        return "a `)`, a comma or an operator may be missing before it"
     return "a comma, an operator or END may be missing before it"
 
 
@@ -524,6 +535,7 @@ MISTAKES: Mapping[str, tuple[str, Callable[[_Error], str]]] = {
         _as_spark("Two columns of the result have this name: select one, or rename it by AS"),
     ),
     "FIELD_NOT_FOUND": ("HW_NO_SUCH_COLUMN", _as_spark()),
+    "INVALID_EXTRACT_BASE_FIELD_TYPE": ("HW_NO_SUCH_COLUMN", _extracted),
     "TABLE_OR_VIEW_NOT_FOUND": ("HW_NO_SUCH_TABLE", _table),
     "UNRESOLVED_ROUTINE": ("HW_NO_SUCH_FUNCTION", _function),
     "WRONG_NUM_ARGS": ("HW_SQL_TYPE", _arguments),

@@ -91,21 +91,21 @@ def predicted(effort: Effort | None) -> str:
     return f"{time}, {_bytes(effort)}, by {effort.basis}"
 
 
-def measured(effort: Effort | None) -> str:
+def measured(effort: Effort | None, wrote: str = "written") -> str:
     """Return a measurement as text, `4.0 s, 20 kB written`, or nothing if there is none."""
     if effort is None or effort.seconds is None:
         return ""
-    return ", ".join(filter(None, (duration(effort.seconds), _bytes(effort))))
+    return ", ".join(filter(None, (duration(effort.seconds), _bytes(effort, wrote))))
 
 
-def _bytes(effort: Effort) -> str:
-    parts = ((effort.bytes_written, "written"), (effort.bytes_read, "read"))
+def _bytes(effort: Effort, wrote: str = "written") -> str:
+    parts = ((effort.bytes_written, wrote), (effort.bytes_read, "read"))
     return ", ".join(f"{size(count)} {what}" for count, what in parts if count is not None)
 
 
 def lines(cost: Cost) -> list[tuple[str, str, str]]:
     """Return a line for each of the two runs: its name, the prediction, the measurement."""
-    found = [("next run", predicted(cost.next_predicted), measured(cost.next_measured))]
+    found = [("next run", predicted(cost.next_predicted), measured(cost.next_measured, "staged"))]
     if cost.one_off != "nothing":
         once = Effort(cost.seconds, cost.bytes_written)
         found.insert(0, ("one-off", predicted(cost.predicted), measured(once)))

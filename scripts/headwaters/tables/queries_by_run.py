@@ -30,27 +30,33 @@ MacroOf = Callable[[str], "tuple[str, list[str]] | None"]
 
 
 def appending_problems(node: Node, project: str, macro_of: MacroOf) -> Iterator[Problem]:
-    """Yield the problem of a model that appends its whole query without a declared strategy.
+    """Yield the problem of a model that appends its whole query without saying so.
+
+    It has no declared strategy, or merges without a key, where dbt inserts every row.
 
     `project` is the root project: models of a package cannot be edited, but configured in its
     `dbt_project.yml`.
     """
     config = node["config"]
+    strategy, has_key = config.get("incremental_strategy"), not is_empty(config.get("unique_key"))
     if (
         node["resource_type"] != "model"
         or config.get("materialized") != "incremental"
-        or not is_empty(config.get("incremental_strategy"))
+        or not (is_empty(strategy) or (strategy == "merge" and not has_key))
         or config.get("full_refresh") is True
         or _gives_no_rows(node)
         or _tells_runs_apart(node, macro_of)
     ):
         return
     where = f"{_setting(node, project, 'auto')}, "
-    merges = "" if is_empty(config.get("unique_key")) else "incremental_strategy: merge, or "
+    merges = "incremental_strategy: merge, or " if has_key else ""
+    lacks = "has no incremental_strategy, and"
+    if not is_empty(strategy):
+        merges, lacks = "add a unique_key, or ", "merges without a unique_key, and has"
     yield Problem(
         "HW_WHOLE_APPEND",
-        "every run would append all rows of its query once more: it is incremental, has no "
-        f"incremental_strategy, and no condition on is_incremental(). {where}"
+        f"every run would append all rows of its query once more: it is incremental, {lacks} no "
+        f"condition on is_incremental(). {where}"
         f"which keeps the table equal to the query, or {merges}incremental_strategy: append",
     )
 

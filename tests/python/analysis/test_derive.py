@@ -119,7 +119,7 @@ EXAMPLES = {
     "select id, now() as at from a": "NONDETERMINISTIC",
     "select id, current_date as at from a": "NONDETERMINISTIC",
     "select id from a tablesample (10 percent)": "NONDETERMINISTIC",
-    "select id, mystery(val) as m from a": "NONDETERMINISTIC",
+    "select id, mystery(val) as m from a": "NO_SUCH_FUNCTION",
     "select grp, sum(a.id) as n from a join elsewhere using (id) group by rollup (grp)": (
         "UNMARKED_INPUT"
     ),

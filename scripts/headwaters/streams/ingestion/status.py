@@ -128,7 +128,8 @@ def show(states: Sequence[Status], console: Console | None = None) -> None:
 def _quarantined(state: Status) -> str:
     if state.quarantined is None:
         return "?"
-    rows = f", {state.stale_rows:,} rows stale" if state.stale_rows else ""
+    what = "row" if state.stale_rows == 1 else "rows"
+    rows = f", {state.stale_rows:,} {what} stale" if state.stale_rows else ""
     return f"{state.quarantined:,}{rows}"
 
 
