@@ -332,8 +332,9 @@ def test_what_is_chosen_is_obeyed() -> None:
         assert appending(PLAIN, {"incremental_strategy": strategy}) == ""
     merge = {"incremental_strategy": "merge"}
     assert appending(PLAIN, {**merge, "unique_key": "id"}) == appending(FILTERED, merge) == ""
+    assert appending(PLAIN, merge) == ""  # from dbt_project.yml
     # dbt inserts every row, and matches none
-    assert appending(PLAIN, merge) == (
+    assert appending(PLAIN, merge, written={"incremental_strategy"}) == (
         "[HW_WHOLE_APPEND] every run would append all rows of its query once more: it is "
         "incremental, merges without a unique_key, and has no condition on is_incremental(). Write "
         "incremental_strategy: auto, which keeps the table equal to the query, or add a "

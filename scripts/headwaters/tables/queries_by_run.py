@@ -32,17 +32,20 @@ MacroOf = Callable[[str], "tuple[str, list[str]] | None"]
 def appending_problems(node: Node, project: str, macro_of: MacroOf) -> Iterator[Problem]:
     """Yield the problem of a model that appends its whole query without saying so.
 
-    It has no declared strategy, or merges without a key, where dbt inserts every row.
+    It has no declared strategy, or says itself that it merges, and has no key: dbt inserts every
+    row then. A strategy of `dbt_project.yml` is that of several models.
 
     `project` is the root project: models of a package cannot be edited, but configured in its
     `dbt_project.yml`.
     """
     config = node["config"]
     strategy, has_key = config.get("incremental_strategy"), not is_empty(config.get("unique_key"))
+    is_own = "incremental_strategy" in node.get("written", ())
+    merges_all = is_own and strategy == "merge" and not has_key
     if (
         node["resource_type"] != "model"
         or config.get("materialized") != "incremental"
-        or not (is_empty(strategy) or (strategy == "merge" and not has_key))
+        or not (is_empty(strategy) or merges_all)
         or config.get("full_refresh") is True
         or _gives_no_rows(node)
         or _tells_runs_apart(node, macro_of)
@@ -51,7 +54,7 @@ def appending_problems(node: Node, project: str, macro_of: MacroOf) -> Iterator[
     where = f"{_setting(node, project, 'auto')}, "
     merges = "incremental_strategy: merge, or " if has_key else ""
     lacks = "has no incremental_strategy, and"
-    if not is_empty(strategy):
+    if merges_all:
         merges, lacks = "add a unique_key, or ", "merges without a unique_key, and has"
     yield Problem(
         "HW_WHOLE_APPEND",
