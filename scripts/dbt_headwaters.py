@@ -30,8 +30,8 @@ from headwaters.tables.unknown_names import explained
 def every_problem(manifest: Manifest, with_contracts: bool = True) -> Iterator[Problem]:
     """Yield the problems of a manifest; none if the project uses another adapter.
 
-    Those of contracts are for commands that only read the project. Others continue without the stream:
-    runs warn of it, and ingestion reads the other streams.
+    Those of contracts are for commands that only read the project. Others continue without the
+    stream: runs warn of it, and ingestion reads the other streams.
     """
     if manifest.metadata.adapter_type != "headwaters":
         return
