@@ -217,6 +217,11 @@ IGNORE = "on_lookup_change is ignore"
         ),
         ("auto", {"file_format": "parquet"}, "[HW_FILE_FORMAT] {} file_format is parquet."),
         (
+            "insert_overwrite",
+            {"file_format": "parquet"},
+            "[HW_FILE_FORMAT] file_format is parquet: incremental models are Delta tables",
+        ),
+        (
             "affected_keys",
             {"latest_by": "at"},
             "[HW_SETTING] latest_by belongs to change_feed and does nothing with affected_keys",

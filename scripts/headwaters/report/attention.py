@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
-from headwaters.report.facts import Lake, ReportedTable
+from headwaters.report.facts import Lake, ReportedStream, ReportedTable
 from headwaters.report.pages.texts import ago, listed, number
 
 # An operation that has not ended after this time was interrupted.
@@ -43,12 +43,19 @@ def _streams(lake: Lake) -> Iterator[Attention]:
             yield Attention("bad", f"the stream {stream.name} failed: {stream.error}", "streams")
         elif stream.interrupted:
             yield Attention("warn", f"a batch of {stream.name} is not finished", "streams")
-        bad = stream.batches and stream.quarantined != 0
-        if bad and (last := stream.batches[-1]).quarantined:
-            records = number(last.rows + last.quarantined, "record")
-            text = f"{last.quarantined:,} of {records} in the last batch of {stream.name}"
-            are = "is" if last.quarantined == 1 else "are"
-            yield Attention("warn", f"{text} {are} in quarantine", "streams")
+        if stream.quarantined:
+            yield Attention("warn", _in_quarantine(stream), "streams")
+
+
+def _in_quarantine(stream: ReportedStream) -> str:
+    are = "is" if stream.quarantined == 1 else "are"
+    text = f"{number(stream.quarantined or 0, 'record')} of {stream.name} {are} in quarantine"
+    last = stream.batches[-1] if stream.batches else None
+    if last and last.quarantined:
+        text += f", {last.quarantined:,} of {last.rows + last.quarantined:,} of the last batch"
+    if stream.stale_rows:
+        text += f"; {number(stream.stale_rows, 'row')} of its source may be stale"
+    return text
 
 
 def _models(lake: Lake) -> Iterator[Attention]:

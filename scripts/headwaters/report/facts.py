@@ -41,7 +41,8 @@ class ReportedStream:
     """A stream: rows in bronze, open records in quarantine by reason, and its backlog.
 
     `error` is the reason of its last failure. `batches` are the newest ones, oldest first.
-    `has_landed` is false if nothing was ever read and the input does not exist.
+    `has_landed` is false if nothing was ever read and the input does not exist. `stale_rows` are
+    the rows of the source that its events in quarantine would have changed.
     """
 
     name: str
@@ -56,6 +57,7 @@ class ReportedStream:
     batches: tuple[Batch, ...] = ()
     settled: int = 0
     has_landed: bool = True
+    stale_rows: int | None = None
 
     @property
     def quarantined(self) -> int | None:

@@ -250,6 +250,7 @@ class Gatherer:
             batches=tuple(batches.get(contract.name, ())[-MOST_BATCHES:]),
             settled=told.settled,
             has_landed=told.has_landed,
+            stale_rows=told.stale_rows,
         )
 
     def _journal(self) -> dict[str, list[Batch]]:

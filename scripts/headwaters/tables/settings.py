@@ -244,6 +244,9 @@ def strategy_problems(config: Config) -> Iterator[Problem]:
             hint = did_you_mean(given, INCREMENTAL).removesuffix("?")
             text = f"incremental_strategy is '{given}'{hint}: allowed are {', '.join(INCREMENTAL)}"
             yield Problem("HW_UNKNOWN_STRATEGY", text, "incremental_strategy")
+        elif config.get("file_format") not in (None, "", "delta"):
+            text = f"file_format is {config['file_format']}: incremental models are Delta tables, "
+            yield Problem("HW_FILE_FORMAT", f"{text}set file_format: delta", "file_format")
         return
     for problem in _combination_problems(strategy, settings, config.get("file_format")):
         yield problem.at(f"incremental_strategy {strategy.configured_as}")

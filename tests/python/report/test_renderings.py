@@ -92,7 +92,7 @@ def test_what_needs_attention_the_gravest_first() -> None:
             "tables",
         ),
         Attention(
-            "warn", "5 of 20 records in the last batch of orders are in quarantine", "streams"
+            "warn", "17 records of orders are in quarantine, 5 of 20 of the last batch", "streams"
         ),
         Attention(
             "warn",
