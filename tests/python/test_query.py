@@ -81,6 +81,8 @@ def test_other_statements_are_refused_without_write(statement: str) -> None:
 
 
 def test_a_misspelt_query_is_not_taken_for_a_write() -> None:
+    with pytest.raises(UserError, match="`delete from t` may write: `headwaters sql` only reads"):
+        check("delete from t", write=False)
     with pytest.raises(UserError, match="`selct 1` may write, did you mean 'select'\\? `headw"):
         check("selct 1", write=False)
 

@@ -85,7 +85,9 @@ def check(statement: str, write: bool) -> None:
     """Raise UserError for a statement that writes, unless `--write` was given."""
     if not write and not reads(statement):
         short = " ".join(statement.split())[:40]
-        hint = did_you_mean(statement.split()[0], ["select", "with", "show", "describe"])
+        word = statement.split()[0]
+        is_right = word.lower() == "delete"  # which resembles select
+        hint = "" if is_right else did_you_mean(word, ["select", "with", "show", "describe"])
         raise UserError(
             "HW_READ_ONLY",
             f"`{short}` may write{hint or ':'} `headwaters sql` only reads. Add --write, which "
