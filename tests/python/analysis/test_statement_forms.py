@@ -157,7 +157,7 @@ REFUSED = {
     "from t |> where d = 'today'": "HW_NONDETERMINISTIC",
     "from t |> tablesample (10 percent)": "HW_NONDETERMINISTIC",
     "from t |> extend _metadata.file_name as x": "HW_NONDETERMINISTIC",
-    "from t |> extend own(a) as x": "HW_NONDETERMINISTIC",
+    "from t |> extend own(a) as x": "HW_NO_SUCH_FUNCTION",
     "select v:a, `current_user` from t": "HW_NONDETERMINISTIC",
     "select v:`a`, `current_user` from t": "HW_NONDETERMINISTIC",
     "from t |> set a = rand()": "HW_NONDETERMINISTIC",
