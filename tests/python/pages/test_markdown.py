@@ -237,7 +237,7 @@ def test_the_usual_comment() -> None:
         "written, 604 kB read, by the sizes of the table and of what it reads`, measured `3.8 s, "
         "218 kB written`",
         "- next run: `affected_keys, as before`; predicted `1.9 s, 12.0 kB written, by the median "
-        "of its last 10 runs`, measured `2.4 s, 13.1 kB written`",
+        "of its last 10 runs`, measured `2.4 s, 13.1 kB staged`",
     ]
     # if neither is known, the comment leaves it out
     assert lines.count("- next run: `affected_keys, as before`") == 1
