@@ -204,16 +204,6 @@ FEATURES = [
     "cast(timestamp_micros(id * 1234567) as timestamp_ntz) as local from range(1000)",
 ]
 
-# A table with deletion vectors in its checkpoint, and in a commit after it.
-DELETED = [
-    "alter table gold.orders set tblproperties ('delta.enableDeletionVectors' = 'true', "
-    "'delta.checkpointInterval' = '2')",
-    "delete from gold.orders where id = 3",
-    "insert into gold.orders values (4, 'eve', 5), (5, 'flo', 6)",
-    "insert into gold.orders values (6, 'gus', 7), (7, 'hal', 8)",
-    "delete from gold.orders where id in (5, 6, 7)",
-]
-
 
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
@@ -255,19 +245,6 @@ def test_a_project_is_built_on_the_platform_and_read_by_trino(platform: Platform
     assert found[0][1] == "false"
     details = spark.sql("describe detail gold.totals").collect()[0]
     assert details["location"] == f"{services.WAREHOUSE}/gold.db/totals"
-
-    # deleted rows do not appear again after the change to properties that Trino writes
-    for statement in DELETED:
-        spark.sql(statement)
-    project = platform.folder / "dbt_project.yml"
-    project.write_text(f"{project.read_text()}seeds: {{+meta: {{property_set: interop}}}}\n")
-    arguments = "{select: orders, reason: for Trino, dry_run: false}"
-    platform.run("dbt", "run-operation", "apply_tables", "--target", "cluster", "--args", arguments)
-    assert query(port.port, "select id, customer from gold.orders order by id") == [
-        (1, "ann"),
-        (2, "bob"),
-        (4, "eve"),
-    ]
     spark.stop()
 
     # Spark and Trino know its address
