@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -532,7 +533,8 @@ def test_lines_of_a_file_are_found_around_jinja() -> None:
 
 
 @pytest.mark.slow
-def test_spark_still_prints_these_texts(spark: Any) -> None:
+def test_spark_still_prints_these_texts(spark: Any, set_spark: Callable[[str, str], None]) -> None:
+    set_spark("spark.sql.ansi.enabled", "true")
     rows = {
         "parcels": "'p1' as parcel_id, 'Lyon' as depot, cast(1.5 as decimal(8,2)) as weight_kg,"
         " 'sent' as status, timestamp'2026-01-01' as updated_at",
