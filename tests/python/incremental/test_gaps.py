@@ -382,7 +382,7 @@ def test_what_a_feed_cannot_tell_is_noticed_and_rebuilt(
     assert "on_gap is fail, so the table was left as it is" in said["refuses"]
     assert "was replaced by a table of other columns" in said["kept"]
     assert (
-        "are not what built the table) and lose periods: it begins with version 0 of"
+        "is id, val) and lose periods: it begins with version 0 of"
         f" {inputs}.vacuumed, whose feed can be read from version 3 on" in said["begins"]
     )
     assert (
@@ -392,7 +392,7 @@ def test_what_a_feed_cannot_tell_is_noticed_and_rebuilt(
     for name in ("refuses", "kept", "begins", "lost_silently"):
         left = spark.sql(f"select id, val from {schema}.{name} order by id").collect()
         assert [tuple(row) for row in left] == [(1, 10), (2, 20)]
-    assert "settings of the model are not what built the table" in said["begins_anew"]
+    assert "changed settings: unique_key was id and is id, val" in said["begins_anew"]
     assert (
         said["evolves"].startswith("replace: 3 rows")
         and "an input has a new column or type, more" in said["evolves"]
@@ -420,7 +420,7 @@ def test_what_a_feed_cannot_tell_is_noticed_and_rebuilt(
         assert spark.table(f"{schema}.{name}").columns == ["id", "val"]
     stages = spark.sql(f"show tables in {schema} like '*__stage_*'").collect()
     assert stages == []
-    assert "settings of the model are not what built the table" in said["settings"]
+    assert "changed settings: unique_key was id and is id, val" in said["settings"]
     assert f"lookup {inputs}.lookups changed" in said["looks_up"]
     assert said["looks_away"] == said["formatted"] == "no changes"
     others = f"select id, other from {schema}.%s order by id"
