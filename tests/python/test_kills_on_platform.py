@@ -203,4 +203,5 @@ def test_nothing_is_lost_twice_or_wrong_after_kills(platform: Platform) -> None:
                 print(f"right after {checked} kills", flush=True)
     finally:
         storm.stop()
-    storm.check()
+    if storm.killed.total() > checked:
+        storm.check()

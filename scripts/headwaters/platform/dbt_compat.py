@@ -295,6 +295,10 @@ def copied(manifest: Manifest) -> Manifest:
     return deepcopy(manifest)
 
 
+# True while headwaters runs dbt.
+_IS_OURS: ContextVar[bool] = ContextVar("_IS_OURS", default=False)
+
+
 def run(
     arguments: Sequence[str], manifest: Any = None, listen: Callable[[Any], None] | None = None
 ) -> Any:
@@ -307,9 +311,6 @@ def run(
         return runner.invoke(list(arguments))
     finally:
         _IS_OURS.reset(token)
-
-
-_IS_OURS: ContextVar[bool] = ContextVar("_IS_OURS", default=False)
 
 
 def only_reads_the_project() -> bool:

@@ -24,7 +24,7 @@ from headwaters.platform import engine
 from headwaters.platform.engine import OF_THIS_LAKE
 from headwaters.platform.errors import UserError, java_ended
 from headwaters.platform.manifest import parse
-from headwaters.platform.names import did_you_mean
+from headwaters.platform.names import did_you_mean, misspelt
 from headwaters.platform.project import Project
 from headwaters.platform.spark_errors import is_unavailable, one_line
 from headwaters.platform.spark_mistakes import of_typed_sql
@@ -85,12 +85,11 @@ def check(statement: str, write: bool) -> None:
     """Raise UserError for a statement that writes, unless `--write` was given."""
     if not write and not reads(statement):
         short = " ".join(statement.split())[:40]
-        word = statement.split()[0]
-        is_right = word.lower() == "delete"  # which resembles select
-        hint = "" if is_right else did_you_mean(word, ["select", "with", "show", "describe"])
+        near = misspelt(statement.split()[0], ["select", "with", "show", "describe"])
+        hint = f", did you mean '{near}'?" if near else ":"
         raise UserError(
             "HW_READ_ONLY",
-            f"`{short}` may write{hint or ':'} `headwaters sql` only reads. Add --write, which "
+            f"`{short}` may write{hint} `headwaters sql` only reads. Add --write, which "
             "asks before it runs the statement, or quote a column of such a name in backquotes",
         )
 

@@ -40,7 +40,7 @@ def data_type_problem(text: str, keys_are_texts: bool = False) -> str | None:
 
 def column_type_problem(name: str, data_type: str | None) -> str | None:
     """Return the problem of a column's declared type, or None. A type is required."""
-    problem = data_type_problem(data_type) if data_type else "is missing"
+    problem = data_type_problem(str(data_type)) if data_type else "is missing"
     return problem and f"column {name}: data_type {problem}"
 
 

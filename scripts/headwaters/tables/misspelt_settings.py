@@ -70,9 +70,9 @@ def beside_problems(section: str, entry: Mapping[str, Any], parent: str = "") ->
         elif key not in {*settings, *dbt_names.known_names()}:
             for problem in _unknown([key], [*properties, *settings]):
                 yield problem.at(name)
-    meta = _keys(_keys(entry.get("config")).get("meta"))
+    meta = _as_mapping(_as_mapping(entry.get("config")).get("meta"))
     beside = ("from", *_OF_COLUMNS) if is_contract(meta.get("stream")) else ()
-    for column in filter(_is_mapping, entry.get("columns") or ()):
+    for column in map(_as_mapping, entry.get("columns") or ()):
         names = sorted(dbt_names.property_names("columns"))
         for problem in (*_unknown(column, names), *_beside_meta(column, beside)):
             yield Problem(problem.code, f"column {column.get('name')}: {problem.text}").at(name)
@@ -82,7 +82,7 @@ def beside_problems(section: str, entry: Mapping[str, Any], parent: str = "") ->
 
 
 def _beside_meta(column: Mapping[str, Any], keys: Iterable[str]) -> Iterator[Problem]:
-    """Yield the keys of a stream's column that are beside its config."""
+    """Yield the keys of a stream's column that only its config may have."""
     for key in filter(column.__contains__, keys):
         remedy = f"write config: {{meta: {{{key}: …}}}}"
         text = f"{key} is beside config, where nothing reads it: {remedy}"
@@ -132,16 +132,12 @@ def _part_problems(node: Node) -> Iterator[Problem]:
         for given in {
             str(key): None
             for config in (node.get("unrendered_config"), node["config"])
-            for key in _keys((config or {}).get(name))
+            for key in _as_mapping(_as_mapping(config).get(name))
         }:
             if misspelt(given, keys):
                 text = f"{name}: {not_allowed(given, keys)}"
                 yield Problem("HW_UNKNOWN_SETTING", text, name)
 
 
-def _is_mapping(value: Any) -> bool:
-    return isinstance(value, Mapping)
-
-
-def _keys(value: Any) -> Mapping[Any, Any]:
+def _as_mapping(value: Any) -> Mapping[Any, Any]:
     return value if isinstance(value, Mapping) else {}
