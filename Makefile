@@ -102,8 +102,8 @@ test-slow: setup-dev  ## the tests that take their minutes; CI runs them as well
 	@$(BIN)/python -m pytest -q -m slow tests/adapter
 
 .PHONY: test-platform
-test-platform: setup-dev  ## the tests on the servers around the project: S3 (needs Go), a metastore, a cluster, Trino (needs Java 25), Flink (TRANSACTIONS=10000 for more raced commits)
-	@TRANSACTIONS=$(or $(TRANSACTIONS),60) $(BIN)/python -m pytest -q -m platform
+test-platform: setup-dev  ## the tests on the servers around the project: S3 (needs Go), a metastore, a cluster, Trino (needs Java 25), Flink (TRANSACTIONS=10000 for more raced commits, KILLS=200 for more kills)
+	@TRANSACTIONS=$(or $(TRANSACTIONS),60) KILLS=$(or $(KILLS),10) $(BIN)/python -m pytest -q -m platform
 
 .PHONY: dbt-tests
 dbt-tests: setup-dev  ## all of dbt's published tests, with their results in docs/dbt-tests.md
@@ -121,7 +121,7 @@ bench: setup-dev  ## the benchmarks: results in benchmarks/results, ratios in do
 bench-edges: setup-dev  ## the HTTP endpoint, and publishing
 	@$(BIN)/python -m benchmarks edges publish
 
-bench-%: setup-dev  ## one of them: bench-brokerage, bench-dbt-start, bench-decision-support, bench-edges, bench-file-ingestion, bench-incremental, bench-ingest, bench-maintenance, bench-publish, bench-review
+bench-%: setup-dev  ## one of them: bench-brokerage, bench-dbt-start, bench-decision-support, bench-edges, bench-file-ingestion, bench-incremental, bench-ingest, bench-kafka-delta-ingest, bench-maintenance, bench-platform, bench-publish, bench-review
 	@$(BIN)/python -m benchmarks $*
 
 .PHONY: soak-incremental
