@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from multiprocessing import get_context
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +14,7 @@ from dbt.adapters.headwaters import HeadwatersAdapter
 from dbt.adapters.headwaters.connections import HeadwatersCredentials, derby_folder
 from dbt_common.exceptions import CompilationError
 
+from headwaters.platform import object_store
 from headwaters.platform.errors import UserError
 from headwaters.platform.spark_driver import LOGGING, logging_to
 
@@ -273,3 +276,21 @@ def test_every_session_writes_dates_and_times_that_other_readers_know(
     )
     with pytest.raises(UserError, match=rf"{rebase} to LEGACY.*headwaters sets CORRECTED"):
         credentials({**given, rebase: "LEGACY"})
+
+
+def test_a_server_without_the_log_store_writes_no_table_to_s3(
+    dbt: Any, new_project: Any, schema: str, set_spark: Callable[[str, str], None]
+) -> None:
+    """Its warehouse is a folder, so that only the node's location is on S3."""
+    at = "{{ config(materialized='table', location_root='s3a://absent/at') }} select 1 as id"
+    folder = new_project({"models/away.sql": at, "models/here.sql": "select 1 as id"})
+    set_spark(object_store.OF_S3A, "io.delta.storage.S3SingleDriverLogStore")
+    result = dbt("run", project_dir=folder, schema=schema, expect=False)
+    assert {one.node.name: one.status == "success" for one in result.result.results} == {
+        **{"away": False, "here": True}
+    }
+    [line] = [line for text in result.messages for line in text.splitlines() if "[HW_" in line]
+    own = (
+        "sets spark.delta.logStore.s3a.impl to io.delta.storage.S3SingleDriverLogStore, with which"
+    )
+    assert re.search(rf"\[HW_LOG_STORE\] the Spark at sc://localhost:\d+/? {re.escape(own)}", line)

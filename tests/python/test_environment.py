@@ -9,11 +9,14 @@ import sys
 import venv
 import zipfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from headwaters.devkit.environment import apart, setup
+from headwaters.platform import jars as locked_jars
 from headwaters.platform import processes
 from headwaters.platform.errors import UserError, WorkError
 from headwaters.platform.jars import changed_jar, find_java, install, read_hashes, spark_java
@@ -211,6 +214,26 @@ def test_jars_are_fetched_once(jars: Jars, copy: Path) -> None:
     assert jars() is True
     assert (copy / ".venv" / "pyspark" / "jars" / "water-1.0.jar").is_file()
     assert jars() is False
+
+
+def test_two_commands_that_fetch_at_once_fetch_once(
+    jars: Jars, copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched = []
+
+    def fetch(*arguments: Any) -> None:
+        fetched.append(arguments)
+        actually(*arguments)
+
+    actually = locked_jars._fetch
+    monkeypatch.setattr(locked_jars, "_fetch", fetch)
+    conf, own = copy / "conf", copy / ".venv" / "pyspark"
+    given = (conf / "jars.xml", conf / "jars.sha256", own, find_java(), tmp_path / "jars")
+    with ThreadPoolExecutor() as pool:
+        for done in [pool.submit(locked_jars.fetch_locked, *given) for _ in range(2)]:
+            done.result()
+    assert len(fetched) == 1
+    assert [jar.name for jar in (tmp_path / "jars").iterdir()] == ["water-1.0.jar"]
 
 
 def test_a_jar_with_another_hash_is_not_installed(jars: Jars, copy: Path) -> None:

@@ -27,6 +27,7 @@ from headwaters.platform.hive_metastore import (
     HiveService,
     ask,
     check,
+    check_lake,
     enter,
     find,
     inspect,
@@ -266,12 +267,27 @@ def test_a_metastore_belongs_to_one_lake(
     settings = {SETTING: without_password(postgres), "spark.sql.warehouse.dir": "warehouse"}
     error = refused(lambda: enter(settings, tmp_path, tmp_path))
     assert "is that of the tables in file:/lake/warehouse, and this lake is" in error
+    # a lake whose tables are in a store is another one, too
+    in_store = settings | {"spark.sql.warehouse.dir": "s3a://bucket/lake/warehouse"}
+    assert refused(lambda: enter(in_store, tmp_path, Path("/lake"))).endswith(
+        f"is that of the tables in file:/lake/warehouse, and this lake is {tmp_path}, with its "
+        "tables in s3a://bucket/lake/warehouse: give each lake another database"
+    )
     given, outside = enter(settings, tmp_path, Path("/lake"))
     assert outside == database_of(postgres)
     assert given.keys() - settings == {f"spark.hadoop.{key}" for key in outside.settings()}
     assert os.environ["SPARK_DIST_CLASSPATH"] == "/driver.jar"
     # from now on the lake's embedded metastore, which lacks its tables, is refused
     assert "names another one" in refused(lambda: enter({}, tmp_path))
+
+
+@pytest.mark.parametrize("registered", ["s3a://b/lake/warehouse", "hdfs://n/warehouse"])
+def test_a_lake_in_a_folder_is_no_guest_in_the_metastore_of_one_in_a_store(
+    registered: str, tmp_path: Path
+) -> None:
+    text = f"the metastore {ADDRESS} is that of the tables in {registered}, and this lake is"
+    assert text in refused(lambda: check_lake(ADDRESS, registered, f"file:{tmp_path}/w", tmp_path))
+    check_lake(ADDRESS, registered, registered, tmp_path)
 
 
 @contextmanager

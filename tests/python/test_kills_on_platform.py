@@ -18,6 +18,7 @@ from random import Random
 import pytest
 from platforms import Platform
 
+from headwaters.devkit import cluster as local_cluster
 from headwaters.devkit import objects, services
 from headwaters.platform import cluster, hive_metastore
 from headwaters.platform.delta_rs import rows_of
@@ -50,7 +51,10 @@ group by customer
 """,
 }
 # Executors are started again by Spark, the others by this test, as a supervisor would.
-VICTIMS = {"executor": 8, "ingestion": 4, "dbt": 4, "S3": 4, "metastore": 2, "master": 2}
+VICTIMS = {
+    **{"executor": 8, "ingestion": 4, "dbt": 4, "S3": 4},
+    **{"connect": 4, "worker": 2, "metastore": 2, "master": 2},
+}
 
 
 class Storm:
@@ -110,7 +114,7 @@ class Storm:
                 return
             os.kill(self.rng.choice(pids), signal.SIGKILL)
         self.killed[name] += 1
-        if name in ("S3", "metastore", "master"):
+        if name in ("S3", "connect", "worker", "metastore", "master"):
             time.sleep(self.rng.uniform(0, 3))
             self.platform.run("headwaters", "platform", "start")
 
@@ -119,11 +123,10 @@ class Storm:
         lake = self.platform.lake
         if name == "executor":
             return executors(cluster.folder(lake))
-        found = {
-            "S3": objects.find(lake),
-            "metastore": Server.running(hive_metastore.record(lake)),
-            "master": cluster.master(lake),
-        }[name]
+        if name in ("connect", "worker", "master"):
+            parts = local_cluster.parts(lake).items()
+            return [server.pid for part, server in parts if part.startswith(name)]
+        found = objects.find(lake) if name == "S3" else Server.running(hive_metastore.record(lake))
         return [found.pid] if found else []
 
     def stop(self) -> None:

@@ -186,10 +186,10 @@ def test_the_metastore_is_asked_where_its_schemas_are(
     alias.symlink_to(here)
     location = registered.format(here=here, there=there, alias=alias)
     if right:
-        lakes.check_warehouse(here, location, f"file:{here}/warehouse")
+        lakes.check_warehouse(here, location, f"file:{here}/warehouse", is_embedded=True)
     else:
         with pytest.raises(UserError) as caught:
-            lakes.check_warehouse(here, location, f"file:{here}/warehouse")
+            lakes.check_warehouse(here, location, f"file:{here}/warehouse", is_embedded=True)
         assert str(caught.value) == refusal(here, there, "moved")
 
 

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from ingestion import Ingester, kill, node, start_worker, wait_for
 from processes import QUICK_JAVA, ROOT, environment
-from s3_gateway import SECRET, Gateway, free_port, running_gateway
+from s3_gateway import SECRET, Faults, Gateway, free_port, running_gateway, running_proxy
 
 from headwaters.devkit.objects import BUCKET
 from headwaters.platform import leases
@@ -86,19 +86,19 @@ group by orders.amount % 2
 class Shop:
     """A project whose lake is in a bucket, and commands on it."""
 
-    def __init__(self, folder: Path, gateway: Gateway) -> None:
+    def __init__(self, folder: Path, gateway: Gateway, lake: str = LAKE) -> None:
         """Write the project's files."""
         self.folder, self.gateway = folder, gateway
         for name, text in FILES.items():
             (folder / name).parent.mkdir(exist_ok=True)
-            (folder / name).write_text(text)
+            (folder / name).write_text(text.replace(LAKE, lake))
         paths = [str(ROOT / "scripts"), *filter(None, [os.environ.get("PYTHONPATH")])]
         self.variables = {
             **environment(),
             **gateway.variables(),
             "PYTHONPATH": os.pathsep.join(paths),
         }
-        self.lake = open_uri(LAKE, {})
+        self.lake = open_uri(lake, {})
 
     def start(self, *words: str, **more: str) -> subprocess.Popen[str]:
         """Start a command in a process group of its own."""
@@ -194,10 +194,53 @@ def test_a_lake_in_a_bucket_works_from_landing_to_a_model(gateway: Gateway, tmp_
     assert [path for path in files if SECRET.encode() in path.read_bytes()] == []
 
 
+INGEST = ("ingest", "--once", "--select", "orders")
+
+
+def test_a_lake_in_a_bucket_is_mended_and_copied(gateway: Gateway, tmp_path: Path) -> None:
+    named = f"s3a://{BUCKET}/mended"
+    shop = Shop(tmp_path, gateway, named)
+    sources = tmp_path / "models" / "sources.yml"
+    corrected = sources.read_text()
+    check = "{name: amount, data_type: int, constraints: [{type: check, expression: amount < 6}]}"
+    sources.write_text(corrected.replace("{name: amount, data_type: int}", check))
+    shop.land("orders", "1.jsonl", orders(0, 10))
+    assert "5 rows, 5 quarantined" in shop.run(*INGEST)
+
+    sources.write_text(corrected)
+    assert "3 would move to bronze" in shop.run("replay", "--select", "orders")
+    shop.run("replay", "--select", "orders", "--apply")
+    settle = ("quarantine", "settle", "orders", "--where", "reason = 'type'", "--reason", "known")
+    shop.run(*settle, "--apply")
+    assert shop.run("quarantine") == "no record is open\n"
+    assert "orders: 10 read = 8 bronze + 2 quarantined" in shop.run("audit")
+    shop.run("dbt", "run")
+
+    copied = open_uri(f"{named}-copy", {})
+    stored = gateway.bucket / "mended"
+    for file in (path for path in stored.rglob("*") if path.is_file()):
+        (copied / str(file.relative_to(stored))).write_bytes(file.read_bytes())
+    copy = Shop(tmp_path, gateway, str(copied))
+    assert f"[HW_LAKE_MOVED] the lake {copied} was copied" in copy.run(*INGEST, code=2)
+    assert "nothing was changed: --apply does it" in copy.run("relocate")
+    assert copy.run("relocate", "--apply").splitlines()[-1] == "done"
+    assert "nothing new" in copy.run(*INGEST)
+    copy.land("orders", "2.jsonl", orders(10, 10))
+    assert "8 rows, 2 quarantined" in copy.run(*INGEST)
+    copy.run("dbt", "run")
+    for lake, number in ((shop.lake, 8), (copied, 16)):
+        totals = rows_of(
+            lake / "warehouse" / "gold.db" / "totals", "select sum(orders) as n from t"
+        )
+        assert list(totals) == [{"n": number}]
+
+
 def test_a_lake_that_cannot_be_used_is_one_line_before_spark_starts(
     gateway: Gateway, tmp_path: Path
 ) -> None:
     shop = Shop(tmp_path, gateway)
+    shop.land("orders", "unread.jsonl", orders(0, 1))  # without new files, no Spark would start
+    shop.land("visits", "1.parquet", visits("a", "b"))
     away = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{free_port()}"}
     cases: list[tuple[list[str], dict[str, str], int, str]] = [
         (["--target", "wrong"], {}, 2, "[HW_STORE_BUCKET] there is no bucket absent"),
@@ -211,6 +254,45 @@ def test_a_lake_that_cannot_be_used_is_one_line_before_spark_starts(
         assert text in output
         assert "Traceback" not in output
         assert output.count("\n") == 1, output
+
+
+def test_a_bucket_that_is_read_only_is_one_line_and_is_read(
+    gateway: Gateway, tmp_path: Path
+) -> None:
+    """The first write of a command finds out, so commands without one work as before."""
+    lake = f"s3a://{BUCKET}/read-only"
+    place = open_uri(lake, {})
+    faults = Faults()
+    with running_proxy(gateway.port, faults) as port:
+        shop = Shop(tmp_path, gateway)
+        profile = tmp_path / "profiles.yml"
+        profile.write_text(profile.read_text().replace(LAKE, lake))
+        shop.variables["AWS_ENDPOINT_URL"] = f"http://127.0.0.1:{port}"
+        shop.lake = place
+        shop.land("orders", "1.jsonl", orders(0, 10))
+        shop.land("visits", "1.parquet", visits("a"))
+        shop.run("ingest", "--once")
+        shop.land("orders", "2.jsonl", orders(10, 10))
+        faults.deny = lambda method, path: method in ("PUT", "POST", "DELETE")
+        log = tmp_path / ".headwaters" / "s3a-lake-read-only" / "logs" / "spark.log"
+        before = log.stat().st_size
+        refused = shop.run("ingest", "--once", code=2)
+        assert [line.partition("/lease/")[0] for line in refused.splitlines()] == [
+            f"{name}  failed: [HW_STORE_READ_ONLY] these keys may not write to "
+            f"{lake}/checkpoints/{name}"
+            for name in ("orders", "visits")
+        ]
+        assert log.stat().st_size == before  # no Spark has started
+        assert "1 files, 0.0 MB" in shop.run("streams")
+        no_schema = shop.run("dbt", "run", code=2)
+        faults.clear()
+        shop.run("dbt", "run")
+        faults.deny = lambda method, path: method in ("PUT", "POST", "DELETE")
+        assert "no changes" in shop.run("dbt", "run")
+        no_rows = shop.run("dbt", "run", "--full-refresh", code=1)
+    refusal = "[HW_STORE_READ_ONLY] these keys may not write to "
+    assert f"{refusal}read-only/warehouse/gold.db: permit it, or name another" in no_schema
+    assert f"{refusal}{lake}/warehouse/gold.db/totals/part-" in no_rows
 
 
 WORKED: dict[str, Any] = {

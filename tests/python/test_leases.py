@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from obstore.store import LocalStore, MemoryStore
 
+from headwaters.platform import lake as lakes
 from headwaters.platform import leases
+from headwaters.platform import relocate as relocation
 from headwaters.platform.errors import WorkError
 from headwaters.platform.leases import InUse, Lease
-from headwaters.platform.places import Bucket, RemotePath
+from headwaters.platform.places import Bucket, FileFacts, RemotePath
+from headwaters.platform.relocate import relocate
 
 Make = Callable[..., Lease]
 
@@ -35,6 +40,10 @@ def store(tmp_path: Path) -> RemotePath:
     """Return a place in a store whose files are in the test's folder, so that they can age."""
     (tmp_path / "store").mkdir()
     return RemotePath(Bucket("s3a://b", opened=LocalStore(tmp_path / "store")), "lake/lease")
+
+
+class Began(Exception):
+    """A relocation got as far as its Java."""
 
 
 def age(place: RemotePath, seconds: float, folder: Path) -> None:
@@ -79,6 +88,38 @@ def test_a_lease_that_is_not_renewed_is_taken_over_and_its_owner_notices(
         first.check()
     assert first.is_lost
     first.release()  # it changes nothing
+    second.check()
+
+
+@pytest.mark.parametrize("apart", [-300, 300], ids=["store is behind", "store is ahead"])
+def test_a_clock_that_is_five_minutes_off_neither_takes_nor_loses_a_lease(
+    apart: int, store: RemotePath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stat = RemotePath.stat
+
+    def by_its_own_clock(self: RemotePath) -> FileFacts:
+        facts = stat(self)
+        return FileFacts(facts.st_size, facts.st_mtime_ns + apart * 1_000_000_000)
+
+    monkeypatch.setattr(RemotePath, "stat", by_its_own_clock)
+    clock = Clock()
+    first, second = Lease(store, "ann", clock=clock), Lease(store, "bob")
+    first.take()
+    for older in (0, 50):
+        age(store, older, tmp_path)
+        with pytest.raises(InUse) as caught:
+            second.take()
+        assert 55 < (caught.value.expires or 0) + older <= 60
+        clock.now += older
+        assert not first.is_lost
+    first.check()  # it adds a fresh file
+    with pytest.raises(InUse):
+        second.take()
+    age(store, 61, tmp_path)
+    second.take()
+    clock.now += 3
+    with pytest.raises(WorkError, match="HW_LEASE_LOST"):
+        first.check()
     second.check()
 
 
@@ -189,6 +230,37 @@ def test_a_process_that_ended_on_this_machine_is_followed_at_once(
             pass
     with leases.held(place, "cyd", tmp_path / "there"):
         pass
+
+
+def test_two_relocations_of_a_lake_in_a_store_exclude_each_other(
+    store: RemotePath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = store.parent
+    lakes.remember(lake, store / "before")
+    here, there = (
+        SimpleNamespace(lake=lake, local=tmp_path / name, spark_settings=dict[str, str])
+        for name in ("here", "there")
+    )
+    refused: list[str] = []
+
+    @contextmanager
+    def java(project: Any) -> Iterator[None]:
+        """Begin the second relocation, on another machine, while the first one is at work."""
+        if project is here:
+            with pytest.raises(WorkError) as caught:
+                relocate(there)  # type: ignore[arg-type]
+            refused.append(str(caught.value))
+        raise Began
+
+    monkeypatch.setenv("HEADWATERS_UMASK", "022")
+    monkeypatch.setattr(relocation, "_java", java)
+    with pytest.raises(Began):
+        relocate(here)  # type: ignore[arg-type]
+    assert refused == [
+        f"[HW_RELOCATION] headwaters relocate is at work on the lake {lake}: wait for it"
+    ]
+    with pytest.raises(Began):  # the first one has ended
+        relocate(there)  # type: ignore[arg-type]
 
 
 def test_a_folder_of_this_machine_is_held_by_its_lock(tmp_path: Path) -> None:

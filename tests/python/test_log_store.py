@@ -5,11 +5,15 @@ All tests share one gateway and one Java without Spark.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 from log_store import build
+from processes import environment
 from py4j.protocol import Py4JJavaError
 from s3_gateway import Faults, Gateway, free_port, running_gateway, running_proxy, times
 
@@ -188,6 +192,71 @@ def test_a_store_that_ignores_the_condition_is_unsafe(
     assert found.lines == (
         "conditional put: the store ignores the condition and overwrites",
         "conditional multipart completion: the store ignores the condition and overwrites",
+    )
+
+
+def first_of_each(method: str, *parts: str) -> Callable[[str, str], bool]:
+    """Return a fault of the first request for each part of a path."""
+    taken = [times(1, method, part) for part in parts]
+    return lambda given, path: any(one(given, path) for one in taken)
+
+
+def test_a_lost_answer_is_counted_and_the_store_is_safe(
+    java: Any, gateway: Gateway, proxy: tuple[int, Faults], faults: Faults
+) -> None:
+    """The client sends the request again: S3A finds its upload complete, and its put refused."""
+    put = first_of_each("PUT", "/put-00001")
+    completion = first_of_each("POST", "/multipart-00000?uploadId")
+    faults.lose_answer = lambda method, path: put(method, path) or completion(method, path)
+    alone = writers(java, f"s3a://{BUCKET}/lost", gateway.settings(proxy[0]))[:1]
+    found = race(3, alone)
+    assert found.lines == (
+        "conditional put: 3 keys, one winner each for 2; 1 whose answer was lost, which the log "
+        "store finds by reading the file",
+        "conditional multipart completion: 3 keys, one winner each for 3",
+    )
+    assert found.is_safe
+    completed = [line for line in faults.seen if "/multipart-00000?uploadId" in line]
+    assert len(completed) == 2
+
+
+def test_a_race_in_which_answers_are_lost_has_no_double_winner(
+    java: Any, gateway: Gateway, proxy: tuple[int, Faults], faults: Faults
+) -> None:
+    faults.lose_answer = first_of_each("PUT", *(f"/put-{number:05}" for number in range(5)))
+    found = race(5, writers(java, f"s3a://{BUCKET}/lost", gateway.settings(proxy[0])))
+    assert found.is_safe, found.lines
+    sent = [line for line in faults.seen if line.startswith("PUT") and "/put-" in line]
+    assert len(sent) == 15  # two writers, and one of them again
+
+
+def test_the_command_names_a_store_that_ignores_the_condition_and_fails(
+    gateway: Gateway, proxy: tuple[int, Faults], faults: Faults, tmp_path: Path
+) -> None:
+    faults.ignored_in = gateway.bucket
+    variables = {
+        **environment(),
+        **gateway.variables(),
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{proxy[0]}",
+    }
+    words = ["store", "check", f"s3a://{BUCKET}/by-command", "--keys", "1", "--processes", "2"]
+    ran = subprocess.run(
+        [sys.executable, "-m", "headwaters.cli", *words],
+        cwd=tmp_path,
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 1, ran.stderr
+    assert ran.stdout.splitlines() == [
+        "conditional put: the store ignores the condition and overwrites",
+        "conditional multipart completion: the store ignores the condition and overwrites",
+    ]
+    assert ran.stderr.splitlines()[-1] == (
+        "headwaters: [HW_STORE_UNSAFE] two drivers can overwrite each other's commits in "
+        f"s3a://{BUCKET}/by-command: write its tables from one driver at a time, or use another "
+        "store"
     )
 
 

@@ -48,8 +48,18 @@ class Lake:
         """Write the project's files."""
         self.folder, self.address = folder, address
         for name, text in FILES.items():
-            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(text)
+
+    def put_tables_in(self, warehouse: str) -> None:
+        """Change the profile: another warehouse, and a target on the engine."""
+        settings = f"server_side_parameters: {{spark.sql.warehouse.dir: '{warehouse}'}}"
+        there = "server_side_parameters: {spark.remote: 'the engine of this lake'}"
+        common = "type: headwaters, schema: gold, threads: 1"
+        outputs = f"dev: {{{common}, {settings}}}, engine: {{{common}, {there}}}"
+        (self.folder / "profiles.yml").write_text(
+            f"shop: {{target: dev, outputs: {{{outputs}}}}}\n"
+        )
 
     def run(self, named: str, *command: str, code: int = 0) -> str:
         """Run a command of Python, and return what it prints."""
@@ -119,6 +129,18 @@ def test_a_lake_is_the_same_on_every_metastore(lake: Lake, tmp_path: Path) -> No
     assert f"metastore {address}: 3 schemas" in lake.headwaters("thrift", "metastore", "check")
     served = lake.build("thrift", "insert into shop.orders values (4, 'cyd', 50)")
     assert served["described"]["gold.totals: rows"][-1] == ["cyd", "50", "1"]
+
+    # a lake whose tables are in a store may not enter the metastore of this one
+    guest = Lake(tmp_path / "guest", database)
+    guest.put_tables_in("s3a://nowhere/warehouse")
+    worker = str(ROOT / "tests" / "python" / "metastore_worker.py")
+    assert f"[HW_METASTORE] the metastore {address} is that of the tables in file:" in (
+        guest.run(address, worker, "none", code=1)
+    )
+    guest.headwaters(address, "engine", "start", "--port", "0")
+    by_engine = guest.run(address, "-m", "dbt.cli.main", "run", "--target", "engine", code=2)
+    guest.headwaters(address, "engine", "stop")
+    assert f"[HW_METASTORE] the metastore {address} is that of the tables in file:" in by_engine
     lake.headwaters("thrift", "metastore", "stop")
 
     back = lake.headwaters(database, "metastore", "move", "--to", "derby", "--apply")

@@ -93,10 +93,17 @@ def test_jars_are_fetched_where_s3_is_named_and_nowhere_else(
             "the machine",
         ),
         (
+            {"spark.hadoop.fs.azure.account.key.shop.dfs.core.windows.net": "hunter2"},
+            "HW_STORE_SECRET",
+            "the target sets spark.hadoop.fs.azure.account.key.shop.dfs.core.windows.net: remove "
+            "it, and keep it in a credential provider of Hadoop (spark.hadoop.hadoop.security."
+            "credential.provider.path), or use the role of the machine",
+        ),
+        (
             {WAREHOUSE: "s3://lake/warehouse"},
             "HW_LOG_STORE",
-            "the target has its warehouse in s3://lake/warehouse, where commits are not safe: "
-            "write s3a://lake/warehouse",
+            "the target has tables in s3://lake/warehouse, where commits are not safe: write "
+            "s3a://lake/warehouse",
         ),
         *(
             (
@@ -117,6 +124,62 @@ def test_settings_that_are_not_safe_are_refused(
     assert (caught.value.code, caught.value.text) == (code, text)
 
 
+ACCOUNT = "shop.dfs.core.windows.net"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "fs.s3a.secret.key",  # which a session of Spark passes on to Hadoop
+        "spark.hadoop.fs.s3a.proxy.password",
+        "spark.hadoop.fs.s3a.encryption.key",
+        "spark.hadoop.fs.s3a.bucket.lake.server-side-encryption.key",
+        f"spark.hadoop.fs.azure.account.key.{ACCOUNT}",
+        "spark.hadoop.fs.azure.account.oauth2.client.secret",
+        f"spark.hadoop.fs.azure.account.oauth2.client.secret.{ACCOUNT}",
+        f"spark.hadoop.fs.azure.sas.fixed.token.{ACCOUNT}",
+        "spark.hadoop.fs.azure.account.oauth2.refresh.token",
+        "spark.hadoop.fs.azure.encryption.encoded.client-provided-key",
+        "spark.hadoop.fs.gs.auth.service.account.private.key",
+        "spark.hadoop.fs.gs.auth.client.secret",
+        "spark.hadoop.google.cloud.auth.service.account.private.key",
+        "spark.executorEnv.AWS_SECRET_ACCESS_KEY",
+        "spark.executorEnv.AWS_ACCESS_KEY_ID",
+        "spark.yarn.appMasterEnv.AWS_SESSION_TOKEN",
+        "spark.kubernetes.driverEnv.AZURE_CLIENT_SECRET",
+    ],
+)
+def test_secrets_of_every_store_are_refused(name: str) -> None:
+    with pytest.raises(UserError) as caught:
+        object_store.check({name: "hunter2"}, "it")
+    assert str(caught.value).startswith(f"[HW_STORE_SECRET] it sets {name}: remove it")
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("spark.hadoop.fs.s3a.endpoint", "http://store:9000"),
+        ("spark.hadoop.fs.s3a.endpoint.region", "eu-central-1"),
+        ("spark.hadoop.fs.s3a.aws.credentials.provider", "org.example.Provider"),
+        ("spark.hadoop.fs.s3a.bucket.key.endpoint", "http://store:9000"),
+        ("spark.hadoop.fs.s3a.encryption.key", "arn:aws:kms:eu-central-1:1:key/shop"),
+        ("spark.hadoop.fs.s3a.assumed.role.arn", "arn:aws:iam::1:role/shop"),
+        (f"spark.hadoop.fs.azure.account.auth.type.{ACCOUNT}", "OAuth"),
+        (f"spark.hadoop.fs.azure.account.keyprovider.{ACCOUNT}", "org.example.Provider"),
+        (f"spark.hadoop.fs.azure.account.oauth2.client.id.{ACCOUNT}", "shop"),
+        ("spark.hadoop.fs.azure.sas.token.provider.type", "org.example.Provider"),
+        ("spark.hadoop.fs.gs.auth.service.account.json.keyfile", "/run/secrets/gs.json"),
+        ("spark.hadoop.hadoop.security.credential.provider.path", "jceks://file/run/secrets/x"),
+        ("spark.executorEnv.AWS_REGION", "eu-central-1"),
+        ("spark.executorEnv.AWS_WEB_IDENTITY_TOKEN_FILE", "/run/secrets/token"),
+        ("spark.authenticate.secret", "of a cluster, by env_var"),
+    ],
+)
+def test_settings_that_name_no_secret_are_allowed(name: str, value: str) -> None:
+    object_store.check({name: value}, "the target")
+
+
 def test_settings_that_are_safe_or_not_on_s3_are_allowed() -> None:
     object_store.check({WAREHOUSE: LAKE}, "the target")
     object_store.check({WAREHOUSE: LAKE, OF_S3A: LOG_STORE, COMMIT_INFO: "true"}, "the target")
@@ -125,12 +188,12 @@ def test_settings_that_are_safe_or_not_on_s3_are_allowed() -> None:
     object_store.check({WAREHOUSE: "gs://lake", OF_ALL_SCHEMES: OWN}, "it")
 
 
-def check_server(**settings: str) -> str:
-    """Return the refusal of a server with these settings, or ''."""
+def check_server(location: str = "", **settings: str) -> str:
+    """Return the refusal of a server with these settings and a location of tables, or ''."""
     named = {"warehouse": WAREHOUSE, "s3a": OF_S3A, "every": OF_ALL_SCHEMES, "info": COMMIT_INFO}
     given = {named[name]: value for name, value in settings.items()}
     try:
-        object_store.check_server(given.get, "sc://host:15002")
+        object_store.check_server(given.get, "sc://host:15002", location)
     except UserError as error:
         return str(error)
     return ""
@@ -140,10 +203,14 @@ def test_a_server_on_s3_without_the_log_store_is_refused() -> None:
     assert check_server(warehouse="file:/data") == ""
     assert check_server(warehouse=LAKE, s3a=LOG_STORE) == ""
     assert check_server(warehouse=LAKE) == (
-        "[HW_LOG_STORE] the Spark at sc://host:15002 has its warehouse in s3a://lake/warehouse and "
+        "[HW_LOG_STORE] the Spark at sc://host:15002 has tables in s3a://lake/warehouse and "
         "Delta's own log store, with which two drivers overwrite each other's commits: start it "
         f'with --conf {OF_S3A}={LOG_STORE} --jars "$(headwaters store jars)"'
     )
+    own = "has tables in s3a://other/at and Delta's own log store, with which two drivers"
+    assert own in check_server(location="s3a://other/at", warehouse="file:/data")
+    assert check_server(location="s3a://other/at", warehouse="file:/data", s3a=LOG_STORE) == ""
+    assert check_server(location="/data/at", warehouse=LAKE) == ""
     assert check_server(warehouse=LAKE, s3a=OWN).startswith(
         f"[HW_LOG_STORE] the Spark at sc://host:15002 sets {OF_S3A} to {OWN}, with which"
     )

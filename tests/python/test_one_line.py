@@ -40,6 +40,19 @@ org.apache.spark.SparkException
 Caused by: org.apache.spark.SparkRuntimeException: [USER_RAISED_EXCEPTION] row 0 SQLSTATE: P0001
 \tat org.apache.spark.sql.errors.QueryExecutionErrors$.raiseError(QueryExecutionErrors.scala:1)
 """
+# What S3A says of a request that the store answers with 403.
+DENIED = """An error occurred while calling o53.sql.
+: org.apache.spark.SparkException: [TASK_WRITE_FAILED] Task failed while writing rows to \
+s3a://b/lake/a. SQLSTATE: 58030
+Caused by: java.nio.file.AccessDeniedException: lake/a/1.parquet: Writing Object on \
+lake/a/1.parquet: software.amazon.awssdk.services.s3.model.S3Exception: Access Denied (Service: \
+S3, Status Code: 403, Request ID: 1) (SDK Attempt Count: 1):AccessDenied
+"""
+DENIED_SCHEMA = """[UNEXPECTED] org.apache.hadoop.hive.ql.metadata.HiveException: MetaException(\
+message:Got exception: java.nio.file.AccessDeniedException s3a://b/lake/a.db: PUT 0-byte object \
+on s3a://b/lake/a.db: software.amazon.awssdk.services.s3.model.S3Exception: (Service: S3, Status \
+Code: 403, Request ID: null):AccessDenied)
+"""
 DELTA = "org.apache.spark.sql.delta.stats.DeltaJobStatisticsTracker"
 GRPC = """<_MultiThreadedRendezvous of RPC that terminated with:
 \tstatus = StatusCode.UNAUTHENTICATED
@@ -70,6 +83,23 @@ GRPC = """<_MultiThreadedRendezvous of RPC that terminated with:
             "spark.jars",
         ),
         (CONNECT, "[USER_RAISED_EXCEPTION] row 0 SQLSTATE: P0001"),
+        (
+            DENIED,
+            "[HW_STORE_READ_ONLY] these keys may not write to s3a://b/lake/a/1.parquet: permit it, "
+            "or name another prefix (Access Denied)",
+        ),
+        (
+            DENIED_SCHEMA,
+            "[HW_STORE_READ_ONLY] these keys may not write to s3a://b/lake/a.db: permit it, or "
+            "name another prefix (AccessDenied)",
+        ),
+        (
+            "java.nio.file.AccessDeniedException: s3a://b/a: getFileStatus on s3a://b/a: "
+            "software.amazon.awssdk.services.s3.model.S3Exception: (Service: S3, Status Code: 403):"
+            "AccessDenied",
+            "s3a://b/a: getFileStatus on s3a://b/a: software.amazon.awssdk.services.s3.model."
+            "S3Exception: (Service: S3, Status Code: 403):AccessDenied",
+        ),
         (GRPC, "No authentication token provided"),
         (WRITE, "[USER_RAISED_EXCEPTION] row 0 SQLSTATE: P0001"),
         ("java.net.ConnectException: Connection refused", "Connection refused"),

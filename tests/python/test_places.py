@@ -18,10 +18,10 @@ from headwaters.platform import places
 from headwaters.platform.checkpoint import Checkpoint, landed
 from headwaters.platform.errors import UserError
 from headwaters.platform.lake import enter_store
-from headwaters.platform.places import Bucket, RemotePath, check_uri, join, open_uri, uri
+from headwaters.platform.places import Bucket, Place, RemotePath, check_uri, join, open_uri, uri
 from headwaters.streams.formats import look
 from headwaters.tables import delta_log
-from headwaters.tables.table_folders import check_new_table, table_folders
+from headwaters.tables.table_folders import check_table_of_stream, table_folders
 
 
 @pytest.fixture
@@ -72,7 +72,11 @@ def test_a_name_is_relative_absolute_or_a_uri(lake: RemotePath) -> None:
     assert str(join(lake, "s3a://other/orders")) == "s3a://other/orders"
     assert join(lake, "/mnt/orders") == Path("/mnt/orders")
     assert join(Path("/lake"), "landing") == Path("/lake/landing")
-    assert join(Path("/lake"), "file:///a b/c") == Path("/a b/c")
+    for place in (lake, Path("/lake")):
+        assert join(place, "file:///a b/c") == join(place, "file:/a b/c") == Path("/a b/c")
+        for wrong in ("file://host/a", "file:a", "file:////a"):
+            with pytest.raises(UserError, match=rf"^\[HW_STORE_URI\] the place is {wrong}, and a"):
+                join(place, wrong)
     assert str(join(Path("/lake"), "s3a://other/orders")) == "s3a://other/orders"
     assert [uri(lake / "a b"), uri(Path("/a b"))] == ["s3a://bucket/the/lake/a b", "file:///a b"]
 
@@ -176,19 +180,23 @@ def test_a_lake_notes_its_place_and_its_folder_on_this_machine(
         enter_store(other, tmp_path / "other")
 
 
-def test_a_new_table_of_a_stream_is_refused_if_the_lake_has_its_rows(
+def test_an_empty_table_of_a_stream_is_refused_if_the_lake_has_its_rows(
     lake: RemotePath, tmp_path: Path
 ) -> None:
+    def check(place: Place, location: str, has_rows: bool = False) -> None:
+        check_table_of_stream(place, "Shop_Raw", "orders", location, lambda: has_rows)
+
     for place in (lake, tmp_path):
         there = place / "warehouse" / "shop_raw.db" / "orders"
-        check_new_table(place, "Shop_Raw", "orders", "s3a://cluster/shop_raw.db/orders")
-        check_new_table(place, "Shop_Raw", "orders", uri(there))
+        check(place, "s3a://cluster/shop_raw.db/orders")
+        check(place, uri(there))
         write_deltalake(tmp_path / "written", pa.table({"id": [1, 2]}), mode="overwrite")
         for file in (tmp_path / "written").rglob("*.json"):
             places.write(there / "_delta_log" / file.name, file.read_text())
-        check_new_table(place, "Shop_Raw", "orders", uri(there))
+        check(place, uri(there))
+        check(place, "s3://cluster/shop_raw.db/orders", has_rows=True)
         with pytest.raises(UserError) as caught:
-            check_new_table(place, "Shop_Raw", "orders", "s3://cluster/shop_raw.db/orders")
+            check(place, "s3://cluster/shop_raw.db/orders")
         assert str(caught.value) == (
             "[HW_BRONZE_ELSEWHERE] Shop_Raw.orders would be empty in "
             "s3a://cluster/shop_raw.db/orders, and the lake of the target has its rows in "

@@ -141,6 +141,9 @@ def test_a_lake_may_be_in_a_store_and_has_a_folder_on_this_machine(
         "named": f"{lake}, local: of this machine",
         "slash": f"{DEV}, lake: 's3a://shop/lake/'",
         "file": f"{DEV}, lake: 'file:///data/lake'",
+        "hadoop": f"{DEV}, lake: 'file:/data/lake'",
+        "host": f"{DEV}, lake: 'file://host/lake'",
+        "relative": f"{DEV}, lake: 'file:lake'",
         "cluster": f"{lake}, server_side_parameters: {{spark.remote: 'sc://host:15002'}}",
     }
     root = shop({"profiles.yml": profile(**targets)})
@@ -157,6 +160,14 @@ def test_a_lake_may_be_in_a_store_and_has_a_folder_on_this_machine(
     )
     assert find_project(target="named").local == root / "of this machine"
     assert find_project(target="file").lake == Path("/data/lake")
+    assert find_project(target="hadoop").lake == Path("/data/lake")
+    for target, named in (("host", "file://host/lake"), ("relative", "file:lake")):
+        with pytest.raises(UserError) as caught:
+            find_project(target=target).lake  # noqa: B018 - to read it raises
+        assert str(caught.value) == (
+            f"[HW_STORE_URI] the lake is {named}, and a file: URI has no host and an absolute "
+            "path: write file:///path/to/folder, or the path alone"
+        )
     assert str(find_project(target="cluster").lake) == "s3a://shop/lake"
     with pytest.raises(UserError, match="the lake is s3a://shop/lake/: write s3a://shop/lake"):
         find_project(target="slash").lake  # noqa: B018 - to read it raises

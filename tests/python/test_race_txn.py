@@ -1,6 +1,6 @@
-"""Race Delta transactions of three drivers and delta-rs for one table on S3: none is lost.
+"""Race Delta transactions of three drivers and delta-rs for tables on S3: none is lost.
 
-TRANSACTIONS sets their number in all (default: 60).
+TRANSACTIONS sets their number in all (default: 60), of which each table takes 400 at most.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,27 +26,26 @@ from headwaters.devkit.objects import BUCKET
 pytestmark = pytest.mark.platform
 
 DRIVERS = ("a", "b", "c")
-TABLE = f"s3a://{BUCKET}/warehouse/raced"
+PREFIX = f"s3a://{BUCKET}/warehouse/raced"
+OF_A_TABLE = 400
 PATIENCE = 1200.0
+# delta-rs commits this many times for each commit of a driver, which takes ten times as long.
+OF_RUST = 17
 
 
 def test_no_transaction_of_four_writers_is_lost_or_written_twice(tmp_path: Path) -> None:
-    each = int(os.environ.get("TRANSACTIONS") or 60) // (len(DRIVERS) + 1)
+    wanted = int(os.environ.get("TRANSACTIONS") or 60)
+    tables = -(-wanted // OF_A_TABLE)
+    each = -(-wanted // (tables * (len(DRIVERS) + OF_RUST)))
     with running_gateway(tmp_path / "buckets") as gateway:
-        options = storage_options(gateway)
-        DeltaTable.create(
-            TABLE,
-            Schema([Field("i", PrimitiveType("integer"))]),
-            configuration={"delta.checkpointInterval": "1000"},
-            storage_options=options,
-        )
-        reported = race(each, gateway, options, tmp_path)
-        committed = transactions(gateway.bucket / "warehouse" / "raced" / "_delta_log")
-    assert len(reported) == each * (len(DRIVERS) + 1)
+        reported = race(each, tables, gateway, tmp_path)
+        logs = [gateway.bucket / "warehouse" / f"raced{n}" / "_delta_log" for n in range(tables)]
+        committed = sum(map(transactions, logs), Counter[str]())
+    assert len(reported) == each * tables * (len(DRIVERS) + OF_RUST) >= wanted
     assert Counter(reported) == committed
 
 
-def race(each: int, gateway: Gateway, options: dict[str, str], folder: Path) -> list[str]:
+def race(each: int, tables: int, gateway: Gateway, folder: Path) -> list[str]:
     """Return the transactions that Spark and delta-rs reported as committed."""
     variables = {**environment(), **gateway.variables(), "PYTHONPATH": str(ROOT / "scripts")}
     program = Path(__file__).with_name("txn_driver.py")
@@ -53,21 +53,36 @@ def race(each: int, gateway: Gateway, options: dict[str, str], folder: Path) -> 
     drivers = []
     try:
         for name, output in outputs.items():
-            command = [sys.executable, str(program), name, str(each), TABLE, str(folder)]
+            words = [name, str(each), str(tables), PREFIX, str(folder)]
             with output.open("w") as out, output.with_suffix(".err").open("w") as err:
                 drivers.append(
-                    subprocess.Popen(command, stdout=out, stderr=err, env=variables, cwd=folder)
+                    subprocess.Popen(
+                        [sys.executable, str(program), *words],
+                        stdout=out,
+                        stderr=err,
+                        env=variables,
+                        cwd=folder,
+                    )
                 )
-        until = time.monotonic() + PATIENCE
-        while not all((folder / f"{name}.ready").exists() for name in DRIVERS):
-            assert all(driver.poll() is None for driver in drivers), errors(outputs)
-            assert time.monotonic() < until, "the drivers do not start"
-            time.sleep(0.1)
-        (folder / "go").touch()
-        rust = [append(number, options) for number in range(each)]
-        assert [driver.wait(PATIENCE + 2 * each) for driver in drivers] == [0, 0, 0], errors(
-            outputs
-        )
+
+        def wait_until(condition: Callable[[], bool]) -> None:
+            until = time.monotonic() + PATIENCE
+            while not condition():
+                ended = [driver for driver in drivers if driver.poll()]
+                assert not ended and time.monotonic() < until, errors(outputs)
+                time.sleep(0.05)
+
+        options, rust = storage_options(gateway), []
+        for table in range(tables):
+            make(f"{PREFIX}{table}", options)
+            ready = [folder / f"{name}-{table}" for name in DRIVERS]
+            wait_until(lambda ready=ready: all(one.exists() for one in ready))  # type: ignore[misc]
+            (folder / f"go-{table}").touch()
+            for number in range(each * OF_RUST):
+                least = table * each + number // OF_RUST - 1
+                wait_until(lambda least=least: min(map(lines, outputs.values())) >= least)  # type: ignore[misc]
+                rust.append(append(f"{PREFIX}{table}", f"rust-{table}-{number}", options))
+        assert [driver.wait(PATIENCE) for driver in drivers] == [0, 0, 0], errors(outputs)
     finally:
         for driver in drivers:
             if driver.poll() is None:
@@ -75,21 +90,36 @@ def race(each: int, gateway: Gateway, options: dict[str, str], folder: Path) -> 
     return [*rust, *(line for output in outputs.values() for line in output.read_text().split())]
 
 
+def lines(output: Path) -> int:
+    """Return the number of lines in a file."""
+    return output.read_bytes().count(b"\n")
+
+
+def make(table: str, options: dict[str, str]) -> None:
+    """Make an empty table."""
+    DeltaTable.create(
+        table,
+        Schema([Field("i", PrimitiveType("integer"))]),
+        configuration={"delta.checkpointInterval": "5"},
+        storage_options=options,
+    )
+
+
 def errors(outputs: dict[str, Path]) -> str:
     """Return the ends of the drivers' error outputs."""
     return "\n".join(output.with_suffix(".err").read_text()[-2000:] for output in outputs.values())
 
 
-def append(number: int, options: dict[str, str]) -> str:
-    """Append a row with delta-rs, and return its transaction."""
+def append(table: str, transaction: str, options: dict[str, str]) -> str:
+    """Append a row with delta-rs in a transaction, and return it."""
     properties = CommitProperties(
-        app_transactions=[Transaction(f"rust-{number}", 1)], max_commit_retries=100_000
+        app_transactions=[Transaction(transaction, 1)], max_commit_retries=100_000
     )
-    rows = pa.table({"i": pa.array([number], pa.int32())})
+    rows = pa.table({"i": pa.array([1], pa.int32())})
     write_deltalake(
-        TABLE, rows, mode="append", storage_options=options, commit_properties=properties
+        table, rows, mode="append", storage_options=options, commit_properties=properties
     )
-    return f"rust-{number}"
+    return transaction
 
 
 def storage_options(gateway: Gateway) -> dict[str, str]:

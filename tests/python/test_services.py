@@ -200,8 +200,27 @@ FEATURES = [
     "create table feature.tracked using delta tblproperties ('delta.enableRowTracking' = 'true') "
     "as select id from range(100)",
     "update feature.tracked set id = -1 where id = 7",
+    "create table feature.collated (id bigint, s string collate UTF8_LCASE) using delta",
+    "insert into feature.collated select id, concat('S', id) from range(100)",
     "create table feature.times using delta as select timestamp_micros(id * 1234567) as at, "
     "cast(timestamp_micros(id * 1234567) as timestamp_ntz) as local from range(1000)",
+]
+
+
+# Statements of Trino on the input of a model.
+WRITTEN_BY_TRINO = [
+    "insert into gold.orders values (4, 'cyd', 7)",
+    "update gold.orders set amount = 11 where id = 1",
+    "delete from gold.orders where id = 3",
+]
+# A table with deletion vectors in its checkpoint, and in a commit after it.
+DELETED = [
+    "alter table gold.orders set tblproperties ('delta.enableDeletionVectors' = 'true', "
+    "'delta.checkpointInterval' = '2')",
+    "delete from gold.orders where id = 2",
+    "insert into gold.orders values (5, 'eve', 5), (6, 'flo', 6)",
+    "insert into gold.orders values (7, 'gus', 7), (8, 'hal', 8)",
+    "delete from gold.orders where id in (6, 7, 8)",
 ]
 
 
@@ -235,7 +254,7 @@ def test_a_project_is_built_on_the_platform_and_read_by_trino(platform: Platform
         for schema in ("gold", "feature")
         for row in spark.sql(f"show tables in {schema}").collect()
     ]
-    assert len(tables) == 9
+    assert len(tables) == 10
     tables.remove("feature.widened")  # the widened column is missing in Trino
     assert [row[0] for row in query(port.port, "show columns from feature.widened")] == ["name"]
     assert {name: differing(spark, port.port, name) for name in tables} == {
@@ -243,6 +262,25 @@ def test_a_project_is_built_on_the_platform_and_read_by_trino(platform: Platform
     }
     found = query(port.port, "show session like 'delta.parquet_use_column_index'")
     assert found[0][1] == "false"
+
+    for statement in WRITTEN_BY_TRINO:
+        query(port.port, statement)
+    printed = platform.run("dbt", "run", "--target", "cluster")
+    assert "3 of 3" in printed
+    totals = "select customer, amount from gold.totals order by 1"
+    assert query(port.port, totals) == [("ann", 11), ("bob", 30), ("cyd", 7)]
+
+    # deleted rows do not appear again after the change to properties that Trino writes
+    for statement in DELETED:
+        spark.sql(statement)
+    project = platform.folder / "dbt_project.yml"
+    project.write_text(f"{project.read_text()}seeds: {{+meta: {{property_set: interop}}}}\n")
+    arguments = "{select: orders, reason: for Trino, dry_run: false}"
+    platform.run("dbt", "run-operation", "apply_tables", "--target", "cluster", "--args", arguments)
+    found = query(port.port, "select id, customer from gold.orders order by id")
+    assert found == [(1, "ann"), (4, "cyd"), (5, "eve")]
+    platform.run("dbt", "run", "--target", "cluster")
+    assert query(port.port, totals) == [("ann", 11), ("cyd", 7), ("eve", 5)]
     details = spark.sql("describe detail gold.totals").collect()[0]
     assert details["location"] == f"{services.WAREHOUSE}/gold.db/totals"
     spark.stop()

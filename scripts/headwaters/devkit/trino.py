@@ -123,9 +123,8 @@ def program(say: Say) -> Path:
         return folder
     say(f"fetching Trino {VERSION} (821 MB, once)")
     fetched = folder.with_name(f"{folder.name}.fetched")
-    if not fetched.is_dir():
-        module, hashes = LOCK.with_suffix(".xml"), LOCK.with_suffix(".sha256")
-        fetch_locked(module, hashes, installed_pyspark(), find_java(), fetched)
+    module, hashes = LOCK.with_suffix(".xml"), LOCK.with_suffix(".sha256")
+    fetch_locked(module, hashes, installed_pyspark(), find_java(), fetched)
     part = folder.with_name(f"{folder.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     with tarfile.open(fetched / f"{folder.name}.tar.gz") as archive:

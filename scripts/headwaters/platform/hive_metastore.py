@@ -366,7 +366,7 @@ def enter(
         warehouse = settings.get("spark.sql.warehouse.dir", "")
         if schema.warehouse and warehouse:
             there = warehouse if urlsplit(warehouse).scheme else str(root / warehouse)
-            check_lake(metastore, schema.warehouse, there, lake)
+            check_lake(metastore.address, schema.warehouse, there, lake)
         os.environ.update(java_environment(metastore, os.environ))
     else:
         ask(metastore)
@@ -392,15 +392,15 @@ def driver() -> Path:
     return jar
 
 
-def check_lake(metastore: HiveMetastore, registered: str, warehouse: str, lake: Path) -> None:
+def check_lake(address: str, registered: str, warehouse: str, lake: Path) -> None:
     """Raise UserError if the schemas of a metastore are in another lake: see check_warehouse."""
     try:
         lakes.check_warehouse(lake, registered, warehouse)
     except UserError:
         raise UserError(
             "HW_METASTORE",
-            f"the metastore {metastore.address} is that of the tables in {registered}, and this "
-            f"lake is {lake}: give each lake another database",
+            f"the metastore {address} is that of the tables in {registered}, and this lake is "
+            f"{lake}, with its tables in {warehouse}: give each lake another database",
         ) from None
 
 
@@ -412,13 +412,10 @@ def not_of(lake: Path, is_outside: bool) -> UserError | None:
 
     New tables would be missing in one that the lake left by `move`, and all tables in a new one.
     """
-    try:
-        noted = json.loads((lake / "metastore.json").read_text())
-        was_outside, address = bool(noted["is_outside"]), str(noted["address"])
-    except (OSError, ValueError, KeyError, TypeError):
-        if not (lake / "metastore").is_dir():
-            return None
-        was_outside, address = False, "the embedded one"
+    outside = noted(lake)
+    if outside is None and not (lake / "metastore").is_dir():
+        return None
+    was_outside, address = outside or (False, "the embedded one")
     if was_outside is is_outside:
         return None
     how = f"set {VARIABLE} to it" if was_outside else f"unset {VARIABLE}"
@@ -429,7 +426,16 @@ def not_of(lake: Path, is_outside: bool) -> UserError | None:
     )
 
 
+def noted(lake: Path) -> tuple[bool, str] | None:
+    """Return whether the metastore of a lake is outside it, and its address; None if unknown."""
+    try:
+        found = json.loads((lake / "metastore.json").read_text())
+        return bool(found["is_outside"]), str(found["address"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 def note(lake: Path, is_outside: bool, address: str) -> None:
     """Record the metastore that a lake has from now on."""
-    noted = json.dumps({"is_outside": is_outside, "address": address})
-    atomic_write.write(lake / "metastore.json", noted + "\n")
+    text = json.dumps({"is_outside": is_outside, "address": address})
+    atomic_write.write(lake / "metastore.json", text + "\n")

@@ -11,6 +11,7 @@ The set-up runs this before anything is installed, so it imports only the standa
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import importlib.util
 import json
@@ -18,7 +19,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -120,7 +121,8 @@ def install(pyspark: Path, java: Java, work: Path, say: Say, locks: Path = LOCKS
         return False
     say(f"fetching {len(locked)} jars (once)")
     part = work / "jars.part"
-    _fetch_right(module, hashes, pyspark, java, part)
+    with _alone():
+        _fetch_right(module, hashes, pyspark, java, part)
     for name in set(before[1:]) - set(locked):
         (pyspark / "jars" / name).unlink(missing_ok=True)
     for name in locked:
@@ -186,8 +188,19 @@ def fetch_locked(module: Path, hashes: Path, pyspark: Path, java: Java, into: Pa
     """
     part = into.with_name(f"{into.name}.part")
     part.parent.mkdir(parents=True, exist_ok=True)
-    _fetch_right(module, hashes, pyspark, java, part)
-    part.replace(into)
+    with _alone():
+        if not into.is_dir():  # another process may have fetched them meanwhile
+            _fetch_right(module, hashes, pyspark, java, part)
+            part.replace(into)
+
+
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    """Wait for other processes that fetch: two at a time spoil Ivy's cache."""
+    cache_folder().mkdir(parents=True, exist_ok=True)
+    with (cache_folder() / "fetch.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _fetch_right(module: Path, hashes: Path, pyspark: Path, java: Java, part: Path) -> None:

@@ -144,18 +144,23 @@ def is_same(place: Place, location: str) -> bool:
     return path == place or same(path, place) or path.resolve() == place.resolve()
 
 
-def check_warehouse(lake: Place, registered: str, warehouse: str) -> None:
+def check_warehouse(
+    lake: Place, registered: str, warehouse: str, is_embedded: bool = False
+) -> None:
     """Check that the metastore's schemas are in the lake, which may be older than its lake.json.
 
     `registered` is the location of its schema `default`, `warehouse` Spark's choice for a new one,
-    both as paths or URIs. Raises UserError if these are two folders of this machine, or two places
-    in stores.
+    both as paths or URIs. Raises UserError if these are two places. The tables of a lake with an
+    embedded metastore may go to a store while its older ones stay in its folder.
     """
     then, now = _path(registered), _path(warehouse)
     if then is None and now is None:
         if unquote(registered).rstrip("/") != unquote(warehouse).rstrip("/"):
             raise _elsewhere(lake, registered.rstrip("/").rpartition("/")[0])
-    elif then is not None and now is not None and then != now and not same(then, now):
+    elif then is None or now is None:
+        if not is_embedded:
+            raise _elsewhere(lake, registered.rstrip("/").rpartition("/")[0])
+    elif then != now and not same(then, now):
         raise _elsewhere(lake, then.parent)
 
 

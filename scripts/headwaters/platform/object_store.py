@@ -31,9 +31,18 @@ OF_ALL_SCHEMES = "spark.delta.logStore.class"
 COMMIT_INFO = "spark.databricks.delta.commitInfo.enabled"
 JARS = "spark.jars"
 _S3A = "spark.hadoop.fs.s3a."
+# Settings of Hadoop's clients by the end of their names, which may be followed by an account of
+# Azure; and variables of clients, which Spark passes on to its processes.
 _SECRET = re.compile(
-    r"spark\.hadoop\.fs\.s3a\.(?:bucket\..+\.)?(?:access\.key|secret\.key|session\.token)"
+    r"(?:spark\.hadoop\.)?(?:fs|google\.cloud)\..*[.-](?:key|secret|token|password)"
+    r"(?:\.[^.]+\.(?:blob|dfs)\..+)?"
+    r"|spark\.(?:executorEnv|yarn\.appMasterEnv|kubernetes\.driverEnv)"
+    r"\.(?:AWS|AZURE|GOOGLE)_(?:\w+_)?(?:KEY|KEY_ID|SECRET|TOKEN|PASSWORD)"
 )
+_OF_AWS = re.compile(
+    r".*(?:\bfs\.s3a\.(?:.+\.)?(?:access\.key|secret\.key|session\.token)|Env\.AWS_\w+)"
+)
+_NAME_OF_KEY = "arn:"  # a key of AWS's key service, by its name
 _OF_CLIENT = CachedJars(LOCKS / "s3a")
 
 
@@ -110,12 +119,17 @@ def client_options(
 
 def check(settings: Mapping[str, str], whose: str) -> None:
     """Raise UserError for keys in the settings of a Spark, or commits that others may overwrite."""
-    for name in settings:
-        if _SECRET.fullmatch(name):
+    for name, value in settings.items():
+        if _SECRET.fullmatch(name) and not value.startswith(_NAME_OF_KEY):
+            instead = (
+                "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment"
+                if _OF_AWS.fullmatch(name)
+                else "keep it in a credential provider of Hadoop (spark.hadoop.hadoop.security."
+                "credential.provider.path)"
+            )
             raise UserError(
                 "HW_STORE_SECRET",
-                f"{whose} sets {name}: remove it, and set AWS_ACCESS_KEY_ID and "
-                "AWS_SECRET_ACCESS_KEY in the environment, or use the role of the machine",
+                f"{whose} sets {name}: remove it, and {instead}, or use the role of the machine",
             )
     warehouse = settings.get(WAREHOUSE, "")
     scheme = urlsplit(warehouse).scheme
@@ -123,42 +137,45 @@ def check(settings: Mapping[str, str], whose: str) -> None:
         remedy = warehouse.replace(f"{scheme}://", f"{SCHEME}://", 1)
         raise UserError(
             "HW_LOG_STORE",
-            f"{whose} has its warehouse in {warehouse}, where commits are not safe: write {remedy}",
+            f"{whose} has tables in {warehouse}, where commits are not safe: write {remedy}",
         )
     if not is_named(settings):
         return
     safe = {OF_ALL_SCHEMES: (), OF_S3A: (LOG_STORE, BY_DYNAMODB), COMMIT_INFO: ("true",)}
     for name, values in safe.items():
-        value = settings.get(name)
-        if value is not None and value not in values:
+        given = settings.get(name)
+        if given is not None and given not in values:
             raise UserError(
                 "HW_LOG_STORE",
-                f"{whose} sets {name} to {value}, with which two drivers can overwrite each "
+                f"{whose} sets {name} to {given}, with which two drivers can overwrite each "
                 "other's commits on S3: remove it",
             )
 
 
-def check_server(setting: Callable[[str, str], str | None], address: str) -> None:
-    """Raise UserError if a running Spark has its warehouse on S3, and another log store.
+def check_server(
+    setting: Callable[[str, str], str | None], address: str, location: str = ""
+) -> None:
+    """Raise UserError if a running Spark has tables on S3, and another log store.
 
-    `setting` returns a setting of the server, or the default that it gets.
+    `setting` returns a setting of the server, or the default that it gets. `location` is that of
+    tables outside of the server's warehouse.
     """
-    warehouse = setting(WAREHOUSE, "") or ""
-    if not warehouse.startswith(("s3://", "s3n://", f"{SCHEME}://")):
+    tables = location or setting(WAREHOUSE, "") or ""
+    if not tables.startswith(("s3://", "s3n://", f"{SCHEME}://")):
         return
     whose = f"the Spark at {address}"
     names = {OF_S3A: "Delta's own log store", OF_ALL_SCHEMES: "", COMMIT_INFO: ""}
     found = {name: value for name, other in names.items() if (value := setting(name, other))}
     try:
-        check({WAREHOUSE: warehouse, **found}, whose)
+        check({WAREHOUSE: tables, **found}, whose)
     except UserError:
         if found.get(OF_S3A) != names[OF_S3A]:
             raise
         raise UserError(
             "HW_LOG_STORE",
-            f"{whose} has its warehouse in {warehouse} and Delta's own log store, with which two "
-            f"drivers overwrite each other's commits: start it with --conf {OF_S3A}={LOG_STORE} "
-            '--jars "$(headwaters store jars)"',
+            f"{whose} has tables in {tables} and Delta's own log store, with which two drivers "
+            f"overwrite each other's commits: start it with --conf {OF_S3A}={LOG_STORE} --jars "
+            '"$(headwaters store jars)"',
         ) from None
 
 

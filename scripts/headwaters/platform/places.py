@@ -327,7 +327,24 @@ def _facts(entry: Any) -> FileFacts:
 
 def is_remote(named: str) -> bool:
     """Return true if a name is that of a place in a store: a URI that is not one of a file."""
-    return "://" in named and not named.startswith("file://")
+    return "://" in named and not named.startswith("file:")
+
+
+def local_name(named: str, whose: str) -> str:
+    """Return the path of a `file:` URI, and another name of a folder unchanged.
+
+    Raises UserError for a URI with a host or a relative path.
+    """
+    if not named.startswith("file:"):
+        return named
+    found = re.fullmatch("file:(?://)?(/(?!/).*)", named)
+    if found is None:
+        raise UserError(
+            "HW_STORE_URI",
+            f"{whose} is {named}, and a file: URI has no host and an absolute path: write "
+            "file:///path/to/folder, or the path alone",
+        )
+    return found[1]
 
 
 def is_readable(named: str) -> bool:
@@ -386,8 +403,7 @@ def join(folder: Place, named: str) -> Place:
     if is_remote(named):
         settings = folder.bucket.settings if isinstance(folder, RemotePath) else {}
         return open_uri(named, settings)
-    if named.startswith("file://"):
-        return Path(named.removeprefix("file://"))
+    named = local_name(named, "the place")
     if isinstance(folder, Path):
         return folder / named
     return Path(named) if named.startswith("/") else folder / named

@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from headwaters.platform.delta_version import CONFLICT_CONDITION, METADATA_CHANGED
+from headwaters.platform.errors import CodedError
 from headwaters.platform.spark_version import NO_SUCH_TABLE, RAISED, WRAPPING_ERRORS
+from headwaters.platform.store_check import StoreError, refusal
 
 # If two runs of a model overlap, the later one drops the staging table of the other, which can no
 # longer write. It also changes the table's metadata, so that a concurrent write fails.
@@ -37,6 +39,14 @@ _OF_JARS = re.compile(
 # Java's error for a function of such a class, if the executor lacks the class.
 _OF_FUNCTIONS = "cannot assign instance of java.lang.invoke.SerializedLambda to field"
 
+# S3A's error of a write that the store refuses. The place is often a key without its bucket.
+_DENIED = re.compile(
+    r"AccessDeniedException:? (.+?): "
+    r"(?:writing|put|initiate|upload|complet|delet|bulkdelete|mkdir|create|copy|rename)"
+    r".*?S3Exception: (.*?) ?\(Service: S3, Status Code: 403.*:AccessDenied",
+    flags=re.IGNORECASE,
+)
+
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
 
 
@@ -55,6 +65,8 @@ def one_line(error: BaseException) -> str:
         )
     if missing := missing_on_executors(text):
         return f"[HW_EXECUTOR_JARS] {missing}"
+    if denied := _denied_write(text):
+        return str(denied)
     if conflict := re.search(CONFLICT_CONDITION, text):
         return (
             "[HW_CONCURRENT_RUN] another writer changed the table at the same time, so this "
@@ -75,6 +87,17 @@ def one_line(error: BaseException) -> str:
     line = (task.group(1) if task else line).rstrip(";")
     code = next((f"[{code}] " for words, code in _RAISED if words in line), "")
     return f"{code}{line}"
+
+
+def _denied_write(text: str) -> CodedError | None:
+    """Return the error of keys that a store does not let write, or None."""
+    found = _DENIED.search(text)
+    if found is None:
+        return None
+    place, first = found[1], re.escape(found[1].split("/")[0])
+    bucket = re.search(rf"s3a://[^/\s]+/(?={first}/)", text)
+    place = place if "://" in place or bucket is None else bucket[0] + place
+    return refusal(place, StoreError("AccessDenied", found[2] or "AccessDenied"), is_write=True)
 
 
 def missing_on_executors(text: str) -> str | None:

@@ -39,17 +39,20 @@ def table_folders(
     return found
 
 
-def check_new_table(lake: Place, schema: str, table: str, location: str) -> None:
-    """Raise UserError if a new table is elsewhere than in the lake, which has its rows.
+def check_table_of_stream(
+    lake: Place, schema: str, table: str, location: str, has_rows: Callable[[], bool]
+) -> None:
+    """Raise UserError if a stream's table is not that of the lake, and only the lake has rows.
 
-    Models would read the empty table, and their run would succeed.
+    Models would read the empty table, and their run would succeed. `has_rows` asks Spark about the
+    table.
     """
     there = lake / "warehouse" / f"{schema.lower()}.db" / table
     here = location.replace("s3://", "s3a://", 1)
     if is_same(there, here):
         return
     found = snapshot(there)
-    if found is not None and found.rows != 0:
+    if found is not None and found.rows != 0 and not has_rows():
         raise UserError(
             "HW_BRONZE_ELSEWHERE",
             f"{schema}.{table} would be empty in {here}, and the lake of the target has its rows "

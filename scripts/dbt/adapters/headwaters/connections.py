@@ -121,7 +121,7 @@ class HeadwatersCredentials(SparkCredentials):
             self.lake = self._named
             places.check_uri(self._named, "the lake", None if "spark.remote" in given else given)
         else:
-            self.lake = str(root / self._named.removeprefix("file://"))
+            self.lake = str(root / places.local_name(self._named, "the lake"))
         for name, value in _FILES.items():
             if given.get(name, value).upper() != value:
                 raise UserError(
@@ -174,7 +174,7 @@ class HeadwatersCredentials(SparkCredentials):
     @property
     def _local(self) -> Path:
         if not self.is_remote:
-            return Path(self._named.removeprefix("file://"))
+            return Path(re.sub("^file:(//)?(?=/)", "", self._named))  # `settle` checks it
         named = self.local or os.environ.get("HEADWATERS_LOCAL")
         return Path(named or Path(lakes.HIDDEN) / re.sub(r"[^\w.-]+", "-", self._named))
 

@@ -262,10 +262,22 @@ class HeadwatersAdapter(SparkAdapter):
         compiled = getattr(node, "compiled_code", None) or ""  # a seed has none
         before = _lines_before(Path(node.original_file_path), node.raw_code)
         current.sql = SqlText(node.original_file_path, node.raw_code, compiled, before)
+        if root := config.get("location_root"):
+            self._check_location(str(root))
         if str(node.resource_type) in ("model", "snapshot"):
             for statement in split(config.get("sql_header") or ""):
                 self.execute(statement)
         return super().pre_model_hook(config)
+
+    @raises_dbt_errors
+    def _check_location(self, root: str) -> None:
+        """Raise UserError if a node's tables are on S3, and two drivers may overwrite them."""
+        credentials = self.config.credentials
+        if credentials.method == "session":
+            from dbt.adapters.headwaters import session  # `dbt parse` needs no pyspark
+
+            settings = credentials.server_side_parameters
+            session.check_location(settings, credentials.folder, root)
 
     def post_model_hook(self, config: Any, context: Any) -> None:
         """Drop the note of the node's SQL; dbt calls this after each."""

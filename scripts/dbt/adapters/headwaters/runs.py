@@ -24,6 +24,7 @@ from headwaters.platform.places import join
 from headwaters.platform.problems import Problem
 from headwaters.platform.spark_mistakes import with_file_lines
 from headwaters.platform.spark_version import VIEW_INSTEAD_OF_TABLE, decides_rows
+from headwaters.platform.sql import identifier
 from headwaters.runs import run
 from headwaters.runs.change_set_cache import ChangeSetCache
 from headwaters.runs.checks import Unproven, check_model
@@ -43,7 +44,7 @@ from headwaters.runs.work import drop_staging_table
 from headwaters.tables.checks import as_seen_by, setting_problems
 from headwaters.tables.commits import Commit, as_mapping
 from headwaters.tables.settings import run_config, strategy_problems
-from headwaters.tables.table_folders import check_new_table
+from headwaters.tables.table_folders import check_table_of_stream
 
 if TYPE_CHECKING:
     from dbt.adapters.headwaters.impl import HeadwatersAdapter, RunResponse
@@ -299,9 +300,16 @@ class Runs:
         self._adapter = adapter
 
     @raises_dbt_errors
-    def check_new_stream(self, schema: str, table: str, location: str) -> None:
-        """Raise UserError if a new table of a stream is empty, and the lake has its rows."""
-        check_new_table(self._adapter.config.credentials.home, schema, table, location)
+    def check_stream(self, schema: str, table: str, location: str) -> None:
+        """Raise UserError if a stream's table has no rows here, and the lake has them elsewhere."""
+        name = f"delta.{identifier(location)}"
+
+        def has_rows() -> bool:
+            answer = self._adapter.answer_of(f"describe detail {name}", _NO_DELTA)
+            return any(row["numFiles"] for row in answer.rows)
+
+        lake = self._adapter.config.credentials.home
+        check_table_of_stream(lake, schema, table, location, has_rows)
 
     @raises_dbt_errors
     def begin(self, context: Context, target: Any, after_hooks: bool = False) -> StartedRun:

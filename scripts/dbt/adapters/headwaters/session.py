@@ -161,6 +161,14 @@ def rows_of(settings: Mapping[str, str], lake: Path, sql: str) -> list[Any]:
         return list(spark.sql(sql).collect())
 
 
+def check_location(settings: Mapping[str, str], lake: Path, location: str) -> None:
+    """Raise UserError if a Spark elsewhere writes tables at a location without the log store."""
+    remote = settings.get("spark.remote")
+    if remote and remote not in OWN:
+        spark = shared_session(settings, lake)
+        object_store.check_server(spark.conf.get, remote.split(";")[0], location)
+
+
 def is_shared(settings: Mapping[str, str], lake: Path) -> bool:
     """Return true if one Spark runs every statement on the tables of a lake.
 
@@ -230,6 +238,7 @@ def session_of(sessions: dict[str | None, Any], settings: Mapping[str, str], lak
     own = remote is None or remote in OWN
     if own:
         lakes.enter(lake)
+    outside = None  # the address of a metastore outside the lake
     if remote in OWN:
         what, find = OWN[remote]
         running = find(lake)
@@ -238,6 +247,8 @@ def session_of(sessions: dict[str | None, Any], settings: Mapping[str, str], lak
                 "HW_NO_SPARK",
                 f"no {what} runs on this lake: start one with `headwaters {what} start`",
             )
+        if running.shares_metastore:
+            outside = (hive_metastore.noted(lake) or (True, f"of the {what}"))[1]
         remote = running.remote
         settings = {**settings, "spark.remote": remote}
     found = sessions.get(remote)
@@ -252,9 +263,9 @@ def session_of(sessions: dict[str | None, Any], settings: Mapping[str, str], lak
         )
     if remote is not None and not engine.answers(remote):
         raise WorkError("HW_NO_SPARK", f"no Spark listens at {remote.split(';')[0]}")
-    outside = None
     if remote is None:
-        settings, outside = hive_metastore.enter(settings, lake)
+        settings, named = hive_metastore.enter(settings, lake)
+        outside = None if named is None else named.address
         settings = driver_settings(lake / "logs", settings)
     embedded = remote is None and derby_folder(settings) is not None
     if embedded:
@@ -288,7 +299,7 @@ def session_of(sessions: dict[str | None, Any], settings: Mapping[str, str], lak
                 if outside:
                     hive_metastore.check_lake(outside, location, str(warehouse), lake)
                 else:
-                    lakes.check_warehouse(lake, location, str(warehouse))
+                    lakes.check_warehouse(lake, location, str(warehouse), is_embedded=True)
             except UserError:
                 spark.stop()
                 raise
