@@ -1,6 +1,6 @@
 """Race Delta transactions of three drivers and delta-rs for tables on S3: none is lost.
 
-TRANSACTIONS sets their number in all (default: 60), of which each table takes 400 at most.
+TRANSACTIONS sets their number (default: 60). A table takes 400 at most.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Test `make run-platform`, and after it all of the project on its servers.
 
-The checkout is a copy with a repository of its own, since a review compares commits. HISTORIES sets
+The checkout is a copy in a new repository, since a review compares commits. HISTORIES sets
 the number of random histories (default: 8).
 """
 

@@ -189,7 +189,7 @@ def fetch_locked(module: Path, hashes: Path, pyspark: Path, java: Java, into: Pa
     part = into.with_name(f"{into.name}.part")
     part.parent.mkdir(parents=True, exist_ok=True)
     with _alone():
-        if not into.is_dir():  # another process may have fetched them meanwhile
+        if not into.is_dir():  # another process has fetched them
             _fetch_right(module, hashes, pyspark, java, part)
             part.replace(into)
 

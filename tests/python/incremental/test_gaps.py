@@ -383,7 +383,7 @@ def test_what_a_feed_cannot_tell_is_noticed_and_rebuilt(
     assert "was replaced by a table of other columns" in said["kept"]
     assert (
         "is id, val) and lose periods: it begins with version 0 of"
-        f" {inputs}.vacuumed, whose feed can be read from version 3 on" in said["begins"]
+        f" {inputs}.vacuumed, whose feed can be read from version 2 on" in said["begins"]
     )
     assert (
         f"the change feed of {inputs}.vacuumed_silently cannot be read, files of it are missing"
