@@ -200,8 +200,6 @@ FEATURES = [
     "create table feature.tracked using delta tblproperties ('delta.enableRowTracking' = 'true') "
     "as select id from range(100)",
     "update feature.tracked set id = -1 where id = 7",
-    "create table feature.collated (id bigint, s string collate UTF8_LCASE) using delta",
-    "insert into feature.collated select id, concat('S', id) from range(100)",
     "create table feature.times using delta as select timestamp_micros(id * 1234567) as at, "
     "cast(timestamp_micros(id * 1234567) as timestamp_ntz) as local from range(1000)",
 ]
@@ -249,12 +247,14 @@ def test_a_project_is_built_on_the_platform_and_read_by_trino(platform: Platform
     assert port
     for statement in FEATURES:
         spark.sql(statement)
+    with pytest.raises(Exception, match="DELTA_UNSUPPORTED_DATA_TYPES"):
+        spark.sql("create table feature.collated (s string collate UTF8_LCASE) using delta")
     tables = [
         f"{schema}.{row[1]}"
         for schema in ("gold", "feature")
         for row in spark.sql(f"show tables in {schema}").collect()
     ]
-    assert len(tables) == 10
+    assert len(tables) == 9
     tables.remove("feature.widened")  # the widened column is missing in Trino
     assert [row[0] for row in query(port.port, "show columns from feature.widened")] == ["name"]
     assert {name: differing(spark, port.port, name) for name in tables} == {
