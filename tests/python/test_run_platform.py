@@ -41,7 +41,7 @@ OPERATIONS = {
     "delete_where": "{table: customer_value, reason: a test, predicate: customer_id = '1'}",
     "restore": "{table: customer_value, reason: a test, version: 0}",
     "erase": "{subject: {customer_id: {env: SUBJECT}}, reason: a test}",
-    "drop": "{table: customer_value, reason: a test, expires: 1 day}",
+    "drop": "{table: gold.old_report, reason: a test, expires: 1 day, dry_run: false}",
     "expire_backups": "{reason: a test}",
 }
 
@@ -138,6 +138,9 @@ def test_the_whole_project_runs_on_the_platform(checkout: Checkout) -> None:
 
 def test_all_operations_run_on_the_cluster(checkout: Checkout) -> None:
     checkout.start()
+    spark = checkout.spark()
+    spark.sql("create table gold.old_report using delta as select 1 as id")
+    spark.stop()
     failed = {}
     for name, arguments in OPERATIONS.items():
         words = ("dbt", "run-operation", name, "--target", "cluster", "--args", arguments)
@@ -151,10 +154,11 @@ def test_a_branch_is_reviewed_on_the_cluster(checkout: Checkout) -> None:
     checkout.start()
     model = checkout.folder / "models" / "gold" / "customer_value.sql"
     checkout.git("checkout", "--quiet", "-b", "change")
-    model.write_text(model.read_text().replace("'cancelled'", "'returned'"))
+    text = model.read_text()
+    model.write_text(text.replace("'cancelled'", "'cancelled' and amount < 200"))
     checkout.commit("change")
     review = checkout.run("headwaters", "review", "--target", "cluster")
-    assert "customer_value" in review
+    assert "gold.customer_value" in review
 
 
 def test_random_histories_are_equal_on_the_platform(
@@ -168,4 +172,5 @@ def test_random_histories_are_equal_on_the_platform(
     monkeypatch.setenv("HEADWATERS_ENGINE", connect.remote)
     histories = {f"h{n}": drawn(1, n, 2, 2) for n in range(1, HISTORIES + 1)}
     courses = Lot(spark, tmp_path / "project", histories).play()
+    spark.stop()  # it would ask the stopped server for minutes
     assert {name: course.failure for name, course in courses.items()} == dict.fromkeys(histories)
