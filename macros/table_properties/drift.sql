@@ -37,14 +37,14 @@
 {% endmacro %}
 
 
-{#- Returns the statements that remove the deletion vectors of a table, before changes that turn them off: a purge with a checkpoint after
-    it, and the former interval of checkpoints. The list is empty for other changes. -#}
+{#- Returns the statements that remove the deletion vectors of a table, before changes that turn them off: a purge, a checkpoint after it,
+    and the former interval of checkpoints. The list is empty for other changes. -#}
 {% macro hw_purge_sql(relation, changes, detail) %}
     {%- if not adapter.drift.purges(changes, detail) -%}{{ return([]) }}{%- endif -%}
     {%- set name = 'delta.checkpointInterval' -%}
     {%- set interval = adapter.commits.as_mapping(detail['properties']).get(name) -%}
     {%- set restored = hw_set_properties_sql(relation, {name: interval}) if interval else hw_unset_properties_sql(relation, [name]) -%}
-    {{ return([hw_set_properties_sql(relation, {name: '1'}), 'reorg table ' ~ relation ~ ' apply (purge)', restored]) }}
+    {{ return(['reorg table ' ~ relation ~ ' apply (purge)', hw_set_properties_sql(relation, {name: '1'}), restored]) }}
 {% endmacro %}
 
 

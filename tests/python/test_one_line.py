@@ -82,6 +82,12 @@ GRPC = """<_MultiThreadedRendezvous of RPC that terminated with:
             " that its driver has. Copy Delta's jars into its jars folder, or name them in "
             "spark.jars",
         ),
+        (
+            "[INTERNAL_ERROR] No active or default Spark session found SQLSTATE: XX000",
+            "[HW_PURGE_ON_EXECUTORS] Delta removes deletion vectors (`reorg table … apply (purge)`)"
+            " only where Spark's driver runs the tasks: do this by a target with spark.master: "
+            "local[*] on the same lake and metastore",
+        ),
         (CONNECT, "[USER_RAISED_EXCEPTION] row 0 SQLSTATE: P0001"),
         (
             DENIED,

@@ -28,6 +28,8 @@ from headwaters.platform.servers import Server
 
 MODELS = {
     "seeds/orders.csv": "id,customer,amount\n1,ann,10\n2,bob,30\n3,ann,20\n",
+    "seeds/orders.yml": "seeds: [{name: orders, config: {tblproperties: "
+    "{delta.enableChangeDataFeed: 'true'}}}]\n",
     "models/totals.sql": "{{ config(materialized='incremental', incremental_strategy='auto', "
     "whole_below=0) }}\n"
     "select orders.customer, sum(orders.amount) as amount\n"
@@ -267,7 +269,7 @@ def test_a_project_is_built_on_the_platform_and_read_by_trino(platform: Platform
     for statement in WRITTEN_BY_TRINO:
         query(port.port, statement)
     printed = platform.run("dbt", "run", "--target", "cluster")
-    assert "1 inserted, 1 updated, 0 deleted" in printed, printed
+    assert ": 1 inserted, 1 updated, 0 deleted" in printed
     totals = "select customer, amount from gold.totals order by 1"
     assert query(port.port, totals) == [("ann", 11), ("bob", 30), ("cyd", 7)]
 
@@ -277,7 +279,9 @@ def test_a_project_is_built_on_the_platform_and_read_by_trino(platform: Platform
     project = platform.folder / "dbt_project.yml"
     project.write_text(f"{project.read_text()}seeds: {{+meta: {{property_set: interop}}}}\n")
     arguments = "{select: orders, reason: for Trino, dry_run: false}"
-    platform.run("dbt", "run-operation", "apply_tables", "--target", "cluster", "--args", arguments)
+    apply = ("dbt", "run-operation", "apply_tables", "--args", arguments, "--target")
+    assert "[HW_PURGE_ON_EXECUTORS]" in platform.run(*apply, "cluster", code=1)
+    platform.run(*apply, "dev")  # a Spark inside the process
     found = query(port.port, "select id, customer from gold.orders order by id")
     assert found == [(1, "ann"), (4, "cyd"), (5, "eve")]
     platform.run("dbt", "run", "--target", "cluster")
@@ -294,6 +298,12 @@ def test_a_project_is_built_on_the_platform_and_read_by_trino(platform: Platform
     platform.run("headwaters", "platform", "start")
     assert metastore.find(platform.lake) == address
     assert "no changes" in platform.run("dbt", "run", "--target", "cluster")
+
+    variables = platform.variables()
+    secrets = [variables[name] for name in ("AWS_SECRET_ACCESS_KEY", "HEADWATERS_MASTER_SECRET")]
+    logs = [*platform.folder.rglob("*.log"), *platform.folder.rglob("stderr")]
+    assert len(logs) > 10
+    assert [log for log in logs if any(one.encode() in log.read_bytes() for one in secrets)] == []
 
     assert platform.run("headwaters", "platform", "status").count(" at ") >= len(ALL)
     stopped = platform.run("headwaters", "platform", "stop").splitlines()

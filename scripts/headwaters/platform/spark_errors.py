@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from headwaters.platform.delta_version import CONFLICT_CONDITION, METADATA_CHANGED
-from headwaters.platform.errors import CodedError
+from headwaters.platform.errors import CodedError, WorkError
 from headwaters.platform.spark_version import NO_SUCH_TABLE, RAISED, WRAPPING_ERRORS
 from headwaters.platform.store_check import StoreError, refusal
 
@@ -38,6 +38,9 @@ _OF_JARS = re.compile(
 )
 # Java's error for a function of such a class, if the executor lacks the class.
 _OF_FUNCTIONS = "cannot assign instance of java.lang.invoke.SerializedLambda to field"
+
+# Delta 4.4 asks for the session in the tasks of `reorg table … apply (purge)`. Executors have none.
+_OF_PURGE = "No active or default Spark session found"
 
 # S3A's error of a write that the store refuses. The place is often a key without its bucket.
 _DENIED = re.compile(
@@ -67,6 +70,15 @@ def one_line(error: BaseException) -> str:
         return f"[HW_EXECUTOR_JARS] {missing}"
     if denied := _denied_write(text):
         return str(denied)
+    if _OF_PURGE in text:
+        return str(
+            WorkError(
+                "HW_PURGE_ON_EXECUTORS",
+                "Delta removes deletion vectors (`reorg table … apply (purge)`) only where Spark's "
+                "driver runs the tasks: do this by a target with spark.master: local[*] on the "
+                "same lake and metastore",
+            )
+        )
     if conflict := re.search(CONFLICT_CONDITION, text):
         return (
             "[HW_CONCURRENT_RUN] another writer changed the table at the same time, so this "

@@ -198,8 +198,8 @@ class TableSnapshot:
     def _purge(self, interval: str | None) -> None:
         """Rewrite the files with deletion vectors, with a checkpoint of the log after it."""
         alter = f"alter table {self._sql_name}"
-        self.spark.sql(f"{alter} set tblproperties ({_assigned({CHECKPOINTS: '1'})})")
         self.spark.sql(f"reorg table {self._sql_name} apply (purge)")
+        self.spark.sql(f"{alter} set tblproperties ({_assigned({CHECKPOINTS: '1'})})")
         if interval:
             self.spark.sql(f"{alter} set tblproperties ({_assigned({CHECKPOINTS: interval})})")
         else:
