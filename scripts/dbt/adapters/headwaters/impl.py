@@ -262,9 +262,10 @@ class HeadwatersAdapter(SparkAdapter):
         compiled = getattr(node, "compiled_code", None) or ""  # a seed has none
         before = _lines_before(Path(node.original_file_path), node.raw_code)
         current.sql = SqlText(node.original_file_path, node.raw_code, compiled, before)
-        if root := config.get("location_root"):
+        kind = str(node.resource_type)
+        if kind in ("model", "seed", "snapshot") and (root := config.get("location_root")):
             self._check_location(str(root))
-        if str(node.resource_type) in ("model", "snapshot"):
+        if kind in ("model", "snapshot"):
             for statement in split(config.get("sql_header") or ""):
                 self.execute(statement)
         return super().pre_model_hook(config)
