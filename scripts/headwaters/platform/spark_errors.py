@@ -61,7 +61,7 @@ def one_line(error: BaseException) -> str:
             "[HW_CONCURRENT_RUN] another run of the model, or an ALTER TABLE, came in between, so "
             "this run wrote nothing. Run one dbt at a time for a model, and run this one again."
         )
-    if "SessionHiveMetaStoreClient" in text:
+    if re.search(r"Unable to instantiate [\w.]*SessionHiveMetaStoreClient", text):
         return (
             "the Hive metastore of this Spark does not answer: start it again, for a service of "
             "this lake by `headwaters metastore serve` or `headwaters platform start`"
