@@ -47,6 +47,23 @@ def make(folder: Path, files: Mapping[str, str]) -> Path:
     return folder
 
 
+def variables_of(lake: Path) -> dict[str, str]:
+    """Return the variables that name the platform of a lake, as far as it runs."""
+    env = services.file(lake)
+    lines = env.read_text().splitlines() if env.exists() else []
+    pairs = (line.removeprefix("export ").partition("=") for line in lines)
+    return {name: value for name, _, value in pairs}
+
+
+def session(lake: Path) -> Any:
+    """Return a session on the cluster of a lake."""
+    from pyspark.sql import SparkSession
+
+    connect = clusters.find(lake)
+    assert connect
+    return SparkSession.builder.remote(connect.remote).create()
+
+
 class Platform:
     """A project and its platform, which a test starts."""
 
@@ -57,12 +74,8 @@ class Platform:
 
     def variables(self) -> dict[str, str]:
         """Return the environment of a command on the platform, as far as it runs."""
-        found = environment(self.folder / "lake") | {"HEADWATERS_DRIVER_MEMORY": "1g", **self.more}
-        env = services.file(self.lake)
-        for line in env.read_text().splitlines() if env.exists() else []:
-            name, _, value = line.removeprefix("export ").partition("=")
-            found[name] = value
-        return found
+        own = {"HEADWATERS_DRIVER_MEMORY": "1g", **self.more}
+        return environment(self.folder / "lake") | own | variables_of(self.lake)
 
     def start(self, *words: str, output: IO[str] | int = subprocess.PIPE) -> subprocess.Popen[str]:
         """Start a command, with its Java in the same group of processes."""
@@ -86,8 +99,4 @@ class Platform:
 
     def spark(self) -> Any:
         """Return a session on the cluster."""
-        from pyspark.sql import SparkSession
-
-        connect = clusters.find(self.lake)
-        assert connect
-        return SparkSession.builder.remote(connect.remote).create()
+        return session(self.lake)

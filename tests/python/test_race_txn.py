@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pyarrow as pa
@@ -65,9 +65,9 @@ def race(each: int, tables: int, gateway: Gateway, folder: Path) -> list[str]:
                     )
                 )
 
-        def wait_until(condition: Callable[[], bool]) -> None:
+        def wait_until(condition: Callable[..., bool], *arguments: object) -> None:
             until = time.monotonic() + PATIENCE
-            while not condition():
+            while not condition(*arguments):
                 ended = [driver for driver in drivers if driver.poll()]
                 assert not ended and time.monotonic() < until, errors(outputs)
                 time.sleep(0.05)
@@ -76,11 +76,11 @@ def race(each: int, tables: int, gateway: Gateway, folder: Path) -> list[str]:
         for table in range(tables):
             make(f"{PREFIX}{table}", options)
             ready = [folder / f"{name}-{table}" for name in DRIVERS]
-            wait_until(lambda ready=ready: all(one.exists() for one in ready))  # type: ignore[misc]
+            wait_until(are_there, ready)
             (folder / f"go-{table}").touch()
             for number in range(each * OF_RUST):
                 least = table * each + number // OF_RUST - 1
-                wait_until(lambda least=least: min(map(lines, outputs.values())) >= least)  # type: ignore[misc]
+                wait_until(have_lines, outputs.values(), least)
                 rust.append(append(f"{PREFIX}{table}", f"rust-{table}-{number}", options))
         assert [driver.wait(PATIENCE) for driver in drivers] == [0, 0, 0], errors(outputs)
     finally:
@@ -90,9 +90,14 @@ def race(each: int, tables: int, gateway: Gateway, folder: Path) -> list[str]:
     return [*rust, *(line for output in outputs.values() for line in output.read_text().split())]
 
 
-def lines(output: Path) -> int:
-    """Return the number of lines in a file."""
-    return output.read_bytes().count(b"\n")
+def are_there(files: Iterable[Path]) -> bool:
+    """Return true if all files exist."""
+    return all(file.exists() for file in files)
+
+
+def have_lines(files: Iterable[Path], least: int) -> bool:
+    """Return true if each file has at least so many lines."""
+    return all(file.read_bytes().count(b"\n") >= least for file in files)
 
 
 def make(table: str, options: dict[str, str]) -> None:

@@ -11,11 +11,11 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from incremental.fuzz.draw import drawn
 from incremental.fuzz.lot import Lot
+from platforms import session, variables_of
 from processes import ROOT, environment
 from trino_client import differing, java_of_trino
 
@@ -76,16 +76,14 @@ class Checkout:
         """Start the platform, unless it runs."""
         self.run("headwaters", "platform", "start")
 
-    def variables(self) -> dict[str, str]:
-        """Return the variables that name the platform, as far as it runs."""
-        file = services.file(self.lake)
-        lines = file.read_text().splitlines() if file.exists() else []
-        pairs = (line.removeprefix("export ").partition("=") for line in lines)
-        return {name: value for name, _, value in pairs}
-
     def result(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run a command in the checkout, on the platform if it runs."""
-        own = environment() | self.variables() | {"PYTHONPATH": str(ROOT / "scripts")} | variables
+        own = (
+            environment()
+            | variables_of(self.lake)
+            | {"PYTHONPATH": str(ROOT / "scripts")}
+            | variables
+        )
         return subprocess.run(
             words,
             cwd=self.folder,
@@ -101,14 +99,6 @@ class Checkout:
         assert ran.returncode == 0, ran.stdout + ran.stderr
         return ran.stdout + ran.stderr
 
-    def spark(self) -> Any:
-        """Return a session on the cluster."""
-        from pyspark.sql import SparkSession
-
-        connect = clusters.find(self.lake)
-        assert connect
-        return SparkSession.builder.remote(connect.remote).create()
-
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
@@ -123,7 +113,7 @@ def test_the_whole_project_runs_on_the_platform(checkout: Checkout) -> None:
     java = {trino.VARIABLE: java_of_trino()}
     print(checkout.run("scripts/run-platform", *SMALL, **java))
     assert "ERROR=0" in checkout.run("dbt", "build", "--target", "cluster")
-    spark, port = checkout.spark(), trino.find(checkout.lake)
+    spark, port = session(checkout.lake), trino.find(checkout.lake)
     assert port
     tables = [
         f"{schema}.{row[1]}"
@@ -138,7 +128,7 @@ def test_the_whole_project_runs_on_the_platform(checkout: Checkout) -> None:
 
 def test_all_operations_run_on_the_cluster(checkout: Checkout) -> None:
     checkout.start()
-    spark = checkout.spark()
+    spark = session(checkout.lake)
     spark.sql("create table gold.old_report using delta as select 1 as id")
     spark.stop()
     failed = {}
@@ -165,9 +155,9 @@ def test_random_histories_are_equal_on_the_platform(
     checkout: Checkout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checkout.start()
-    for name, value in checkout.variables().items():
+    for name, value in variables_of(checkout.lake).items():
         monkeypatch.setenv(name, value)
-    spark, connect = checkout.spark(), clusters.find(checkout.lake)
+    spark, connect = session(checkout.lake), clusters.find(checkout.lake)
     assert connect
     monkeypatch.setenv("HEADWATERS_ENGINE", connect.remote)
     histories = {f"h{n}": drawn(1, n, 2, 2) for n in range(1, HISTORIES + 1)}

@@ -185,6 +185,8 @@ DEFAULTS_REFUSED = "WRONG_COLUMN_DEFAULTS_FOR_DELTA_FEATURE_NOT_ENABLED"
 CONFLICT_CONDITION = r"\[(DELTA_CONCURRENT_\w+)"
 CONFLICT = r"DELTA_CONCURRENT|Concurrent\w+Exception"
 CONFLICT_WITH_MAINTENANCE = r"a concurrent (OPTIMIZE|REORG|VACUUM)"
+# Delta 4.4 asks for the session in the tasks of `reorg table … apply (purge)`. Executors have none.
+PURGE_ON_EXECUTORS = "No active or default Spark session found"
 SOURCE_CHANGED = {"DELTA_SOURCE_TABLE_IGNORE_CHANGES", "DELTA_SOURCE_IGNORE_DELETE"}
 # A stream of a Delta source has stored new columns of its table, and continues after a restart.
 SCHEMA_FOLLOWED = "DELTA_STREAMING_METADATA_EVOLUTION"

@@ -123,12 +123,12 @@ def install(pyspark: Path, java: Java, work: Path, say: Say, locks: Path = LOCKS
     part = work / "jars.part"
     with _alone():
         _fetch_right(module, hashes, pyspark, java, part)
-    for name in set(before[1:]) - set(locked):
-        (pyspark / "jars" / name).unlink(missing_ok=True)
-    for name in locked:
-        (part / name).replace(pyspark / "jars" / name)
-    shutil.rmtree(part)
-    atomic_write.write(stamp, "\n".join([current, *locked]))
+        for name in set(before[1:]) - set(locked):
+            (pyspark / "jars" / name).unlink(missing_ok=True)
+        for name in locked:
+            (part / name).replace(pyspark / "jars" / name)
+        shutil.rmtree(part)
+        atomic_write.write(stamp, "\n".join([current, *locked]))
     return True
 
 

@@ -154,14 +154,16 @@ def check_warehouse(
     embedded metastore may go to a store while its older ones stay in its folder.
     """
     then, now = _path(registered), _path(warehouse)
-    if then is None and now is None:
-        if unquote(registered).rstrip("/") != unquote(warehouse).rstrip("/"):
-            raise _elsewhere(lake, registered.rstrip("/").rpartition("/")[0])
-    elif then is None or now is None:
-        if not is_embedded:
-            raise _elsewhere(lake, registered.rstrip("/").rpartition("/")[0])
-    elif then != now and not same(then, now):
-        raise _elsewhere(lake, then.parent)
+    if then is not None and now is not None:
+        if then != now and not same(then, now):
+            raise _elsewhere(lake, then.parent)
+        return
+    if then is now:  # both are in stores
+        is_other = unquote(registered).rstrip("/") != unquote(warehouse).rstrip("/")
+    else:
+        is_other = not is_embedded
+    if is_other:
+        raise _elsewhere(lake, registered.rstrip("/").rpartition("/")[0])
 
 
 def _path(location: str) -> Path | None:

@@ -11,7 +11,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from headwaters.platform.delta_version import CONFLICT_CONDITION, METADATA_CHANGED
+from headwaters.platform.delta_version import (
+    CONFLICT_CONDITION,
+    METADATA_CHANGED,
+    PURGE_ON_EXECUTORS,
+)
 from headwaters.platform.errors import CodedError, WorkError
 from headwaters.platform.spark_version import NO_SUCH_TABLE, RAISED, WRAPPING_ERRORS
 from headwaters.platform.store_check import StoreError, refusal
@@ -38,9 +42,6 @@ _OF_JARS = re.compile(
 )
 # Java's error for a function of such a class, if the executor lacks the class.
 _OF_FUNCTIONS = "cannot assign instance of java.lang.invoke.SerializedLambda to field"
-
-# Delta 4.4 asks for the session in the tasks of `reorg table … apply (purge)`. Executors have none.
-_OF_PURGE = "No active or default Spark session found"
 
 # S3A's error of a write that the store refuses. The place is often a key without its bucket.
 _DENIED = re.compile(
@@ -70,7 +71,7 @@ def one_line(error: BaseException) -> str:
         return f"[HW_EXECUTOR_JARS] {missing}"
     if denied := _denied_write(text):
         return str(denied)
-    if _OF_PURGE in text:
+    if PURGE_ON_EXECUTORS in text:
         return str(
             WorkError(
                 "HW_PURGE_ON_EXECUTORS",
